@@ -1,0 +1,1 @@
+"""The rules of the quota ledger: a pure, deterministic fold of events into decisions."""

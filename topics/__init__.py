@@ -1,0 +1,1 @@
+"""The log: sources of events, Kafka topics, the worker that folds them, producers."""
