@@ -1,0 +1,173 @@
+"""Which form a source has, and its events one after the other at constant memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+import msgspec
+
+from topics.sources.cluster import ABSENT, with_cluster
+from topics.sources.objects import ObjectReader
+from topics.sources.packing import packed
+from topics.sources.watch_stream import WatchStream
+from topics.sources.yaml_documents import yaml_documents
+
+LINE_LIMIT = 16 * 1024 * 1024
+"""No record may be larger: of a longer line the first bytes are kept, so that its rejection can show them."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class SourceEvent(NamedTuple):
+    """One event and its place: the zero-based line in a file of JSON lines of events, else the event's number."""
+
+    offset: int
+    value: bytes
+
+
+class _Form(msgspec.Struct, rename="camel"):
+    """What tells the forms apart."""
+
+    type: str | None = None
+    kind: str | None = None
+    watch: msgspec.Raw = ABSENT
+
+
+_decode_form = msgspec.json.Decoder(_Form).decode
+
+
+@contextmanager
+def open_source(path: str | Path) -> Iterator[BinaryIO]:
+    """The file, or standard input for `-`, unpacked where it is gzip."""
+    if str(path) == "-":
+        yield _unpacked(sys.stdin.buffer)
+        return
+    with open(path, "rb") as file:
+        yield _unpacked(file)
+
+
+def read_events(source: BinaryIO | str | Path, cluster: str | None = None, *, created: int = 0) -> Iterator[bytes]:
+    """The events of a source; see `numbered_events`."""
+    if isinstance(source, (str, Path)):
+        with open_source(source) as file:
+            yield from read_events(file, cluster, created=created)
+        return
+    for event in numbered_events(source, cluster, created=created):
+        yield event.value
+
+
+def numbered_events(source: BinaryIO, cluster: str | None = None, *, created: int = 0) -> Iterator[SourceEvent]:
+    """The events of a source with their places.
+
+    `cluster` is the cluster of whatever names none. `created` (microseconds since the epoch) is the time from which
+    objects without a creationTimestamp are counted: the first is created then, each later one a microsecond after.
+    """
+    lines = _lines(source)
+    ahead: list[bytes] = []
+    first = b""
+    for line in lines:
+        ahead.append(line)
+        first = line.removeprefix(_BYTE_ORDER_MARK).strip()
+        if first:
+            break
+    everything = _chain(ahead, lines)
+    reader = ObjectReader(cluster, created)
+    if first in (b"{", b"["):
+        yield from _numbered(reader.documents(_json_documents(everything)))
+    elif not first.startswith((b"{", b"[")):
+        yield from _numbered(packed(reader.manifests(yaml_documents(everything)), cluster))
+    else:
+        form = _form(first)
+        if form.watch is not ABSENT:
+            yield from _numbered(WatchStream(cluster).events(line for line in everything if line.strip()))
+        elif form.kind is not None:
+            yield from _numbered(reader.documents(line for line in everything if line.strip()))
+        else:
+            yield from _event_lines(everything, cluster)
+
+
+def _form(line: bytes) -> _Form:
+    try:
+        return _decode_form(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Form()
+
+
+def _event_lines(lines: Iterator[bytes], cluster: str | None) -> Iterator[SourceEvent]:
+    """JSON lines as they are; a line without a cluster gets the one that was asked for."""
+    for number, line in enumerate(lines):
+        value = line.strip()
+        if not value:
+            continue
+        if number == 0:
+            value = value.removeprefix(_BYTE_ORDER_MARK)
+        if cluster is not None:
+            value = with_cluster(value, cluster)
+        yield SourceEvent(number, value)
+
+
+def _json_documents(lines: Iterator[bytes]) -> Iterator[bytes]:
+    """JSON documents written over many lines, each ended by a closing bracket at the start of a line.
+
+    A text whose own layout puts brackets there is tried again only when it has doubled, so that no input costs more
+    than twice its reading. What remains at the end is given out whole.
+    """
+    held: list[bytes] = []
+    size = 0
+    next_try = 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if line.rstrip() in (b"}", b"]", b"},") and line[:1] in (b"}", b"]") and size >= next_try:
+            text = b"".join(held)
+            if _is_json(text):
+                yield text.strip()
+                held, size, next_try = [], 0, 0
+            else:
+                next_try = 2 * size
+    rest = b"".join(held).strip()
+    if rest:
+        yield rest
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def _numbered(values: Iterator[bytes]) -> Iterator[SourceEvent]:
+    for number, value in enumerate(values):
+        yield SourceEvent(number, value)
+
+
+def _chain(ahead: list[bytes], lines: Iterator[bytes]) -> Iterator[bytes]:
+    yield from ahead
+    yield from lines
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes]:
+    """Lines of the source; of a line beyond the limit only the first bytes, the rest is passed over."""
+    while True:
+        line = source.readline(LINE_LIMIT + 2)
+        if not line:
+            return
+        if len(line) > LINE_LIMIT and not line.endswith(b"\n"):
+            while (rest := source.readline(LINE_LIMIT)) and not rest.endswith(b"\n"):
+                pass
+        yield line
+
+
+def _unpacked(file: BinaryIO) -> BinaryIO:
+    buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
+    if buffered.peek(2)[:2] == b"\x1f\x8b":
+        return io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=buffered)), 1 << 20)
+    return buffered
