@@ -1,21 +1,29 @@
-"""The command `quota-ledger`: one entry for everything that a person runs."""
+"""The command `quota-ledger`: one entry for everything that a person runs.
+
+Each command imports what it needs when it runs, so that none waits for libraries it does not use.
+"""
 
 from __future__ import annotations
 
 import typer
 
+from projections.commands.replay import replay_command
+
 app = typer.Typer(
     name="quota-ledger",
-    help="GPU quota as a fold over a log: Kueue's rules, decisions that can be replayed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
 @app.callback()
 def quota_ledger() -> None:
-    """GPU quota as a fold over a log: Kueue's rules, decisions that can be replayed."""
+    """GPU quota as a fold over a log: Kueue's rules, and decisions that can be replayed."""
+
+
+app.command("replay")(replay_command)
 
 
 def main() -> None:

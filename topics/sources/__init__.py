@@ -13,7 +13,7 @@ Gzip is recognised by its first bytes. `-` is standard input.
 
 from topics.sources.objects import ObjectReader
 from topics.sources.packing import BATCH_BYTES, BATCH_EVENTS
-from topics.sources.reader import SourceEvent, numbered_events, open_source, read_events
+from topics.sources.reader import SourceEvent, numbered_events, open_source, read_events, unpacked
 
 __all__ = [
     "BATCH_BYTES",
@@ -23,4 +23,5 @@ __all__ = [
     "numbered_events",
     "open_source",
     "read_events",
+    "unpacked",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from topics.sources.yaml_documents import yaml_documents
 LINE_LIMIT = 16 * 1024 * 1024
 """No record may be larger: of a longer line the first bytes are kept, so that its rejection can show them."""
 
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -46,10 +48,10 @@ _decode_form = msgspec.json.Decoder(_Form).decode
 def open_source(path: str | Path) -> Iterator[BinaryIO]:
     """The file, or standard input for `-`, unpacked where it is gzip."""
     if str(path) == "-":
-        yield _unpacked(sys.stdin.buffer)
+        yield unpacked(sys.stdin.buffer)
         return
     with open(path, "rb") as file:
-        yield _unpacked(file)
+        yield unpacked(file)
 
 
 def read_events(source: BinaryIO | str | Path, cluster: str | None = None, *, created: int = 0) -> Iterator[bytes]:
@@ -113,35 +115,25 @@ def _event_lines(lines: Iterator[bytes], cluster: str | None) -> Iterator[Source
 
 
 def _json_documents(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """JSON documents written over many lines, each ended by a closing bracket at the start of a line.
+    """JSON documents written over many lines: each ends with the line that closes its first bracket.
 
-    A text whose own layout puts brackets there is tried again only when it has doubled, so that no input costs more
-    than twice its reading. What remains at the end is given out whole.
+    No string goes over the end of a line, so brackets can be counted line by line. What remains at the end is given out
+    whole.
     """
     held: list[bytes] = []
-    size = 0
-    next_try = 0
+    depth = 0
     for line in lines:
         held.append(line)
-        size += len(line)
-        if line.rstrip() in (b"}", b"]", b"},") and line[:1] in (b"}", b"]") and size >= next_try:
-            text = b"".join(held)
-            if _is_json(text):
-                yield text.strip()
-                held, size, next_try = [], 0, 0
-            else:
-                next_try = 2 * size
+        bare = _STRINGS.sub(b"", line)
+        opened = bare.count(b"{") + bare.count(b"[")
+        closed = bare.count(b"}") + bare.count(b"]")
+        depth += opened - closed
+        if depth <= 0 and closed:
+            yield b"".join(held).strip()
+            held, depth = [], 0
     rest = b"".join(held).strip()
     if rest:
         yield rest
-
-
-def _is_json(text: bytes) -> bool:
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
 
 
 def _numbered(values: Iterator[bytes]) -> Iterator[SourceEvent]:
@@ -166,7 +158,8 @@ def _lines(source: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _unpacked(file: BinaryIO) -> BinaryIO:
+def unpacked(file: BinaryIO) -> BinaryIO:
+    """The same stream, read through gzip where its first bytes say so."""
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
     if buffered.peek(2)[:2] == b"\x1f\x8b":
         return io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=buffered)), 1 << 20)

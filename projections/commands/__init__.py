@@ -1,0 +1,1 @@
+"""The commands of `quota-ledger`, a module each."""
