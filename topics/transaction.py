@@ -1,0 +1,111 @@
+"""One transaction per chunk of records: decisions, dead letters, rows of the table, consumed offset; or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+
+from topics.codec import APPLIED_KEY, dead_letter_headers, encode_applied
+from topics.folding import Decision, Rejection
+from topics.settings import Settings
+from topics.topic import MAX_DEAD_LETTER_BYTES, Topics
+
+#: Records are packed into batches of at most this size; a larger record is a batch of its own.
+BATCH_BYTES = 900 * 1024
+TRANSACTION_TIMEOUT_MS = 60_000
+MAX_REQUEST_BYTES = MAX_DEAD_LETTER_BYTES + 1024 * 1024
+
+Headers = list[tuple[str, bytes]]
+OutgoingRecord = tuple[bytes | None, bytes | None, Headers]
+
+#: Called inside every transaction, before its offsets are sent: where the kill tests sleep.
+InsideTransaction = Callable[[], Awaitable[None]]
+
+
+@dataclass
+class Outbox:
+    """What a chunk came to, in order."""
+
+    decisions: list[OutgoingRecord] = field(default_factory=list)
+    dead_letters: list[OutgoingRecord] = field(default_factory=list)
+    rows: list[OutgoingRecord] = field(default_factory=list)
+
+    def add_decision(self, decision: Decision) -> None:
+        self.decisions.append((decision.cluster.encode(), decision.value, []))
+
+    def add_dead_letter(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        rejections: list[Rejection],
+        key: bytes | None,
+        value: bytes | None,
+    ) -> None:
+        """One dead letter per rejected record, however many members of a BATCH were bad."""
+        self.dead_letters.append((key, value, dead_letter_headers(topic, partition, offset, rejections)))
+
+    def add_row(self, key: bytes, value: bytes | None) -> None:
+        self.rows.append((key, value, []))
+
+
+def new_producer(settings: Settings, transactional_id: str) -> AIOKafkaProducer:
+    """The producer of one input partition. Starting it fences whoever held the id, and ends an open transaction."""
+    return AIOKafkaProducer(
+        **settings.client(),
+        transactional_id=transactional_id,
+        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        linger_ms=0,
+        max_batch_size=BATCH_BYTES,
+        max_request_size=MAX_REQUEST_BYTES,
+    )
+
+
+async def commit(
+    producer: AIOKafkaProducer,
+    outbox: Outbox,
+    *,
+    topics: Topics,
+    partition: int,
+    next_offset: int,
+    group_id: str,
+    inside: InsideTransaction | None = None,
+) -> None:
+    """Write a chunk. Every batch's future is awaited: a commit succeeds even where a batch was refused."""
+    applied: OutgoingRecord = (APPLIED_KEY, encode_applied(next_offset), [])
+    await producer.begin_transaction()
+    sent = []
+    for topic, records in (
+        (topics.decisions.name, outbox.decisions),
+        (topics.dead_letters.name, outbox.dead_letters),
+        (topics.quota.name, [*outbox.rows, applied]),
+    ):
+        for batch in _batches(producer, records):
+            sent.append(await producer.send_batch(batch, topic, partition=partition))
+    for future in sent:
+        await future
+    if inside is not None:
+        await inside()
+    offsets = {TopicPartition(topics.events.name, partition): next_offset}
+    await producer.send_offsets_to_transaction(offsets, group_id)
+    await producer.commit_transaction()
+
+
+def _batches(producer: AIOKafkaProducer, records: list[OutgoingRecord]) -> Iterator[object]:
+    """Batches below the request size: split before the broker would refuse, not after."""
+    timestamp = int(time.time() * 1000)
+    batch = None
+    for key, value, headers in records:
+        if batch is not None and batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is not None:
+            continue
+        if batch is not None:
+            yield batch
+        batch = producer.create_batch()
+        if batch.append(timestamp=timestamp, key=key, value=value, headers=headers) is None:
+            raise ValueError(f"a record of {len(value or b'')} bytes does not fit into an empty batch")
+    if batch is not None:
+        batch.close()
+        yield batch
