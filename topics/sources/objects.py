@@ -164,6 +164,8 @@ def _fill(whole: dict[str, Any], cluster: str, place: int, created: int) -> None
         metadata["name"] = metadata["generateName"] + _suffix(f"{cluster}/{kind}/{metadata.get('namespace')}/{place}")
     if kind == "Configuration" and not metadata.get("name"):
         metadata["name"] = "config"
+    if kind == "Namespace" and isinstance(labels := metadata.setdefault("labels", {}), dict):
+        labels.setdefault("kubernetes.io/metadata.name", metadata.get("name", ""))
     group = str(whole.get("apiVersion", "")).rpartition("/")[0]
     if not metadata.get("uid"):
         identity = f"{cluster}/{group}/{kind}/{metadata.get('namespace', '')}/{metadata.get('name', '')}"
