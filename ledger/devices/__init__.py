@@ -1,0 +1,1 @@
+"""Devices of Dynamic Resource Allocation: what they are, what they cost, whether they are there (dra)."""
