@@ -7,7 +7,7 @@ decoder of the object's kind. Both skip what nobody reads, managed fields above 
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import StrEnum
 
 import msgspec
 
@@ -32,7 +32,7 @@ GREATEST_DEPTH = 256
 DEFAULT_CLUSTER = "default"
 
 
-class EventType(str, Enum):
+class EventType(StrEnum):
     """What a record says happened."""
 
     ADDED = "ADDED"
@@ -67,13 +67,17 @@ class Rejection(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """`at` is None where the record carries no time of its own."""
+    """`at` is None where the record carries no time of its own.
+
+    `kinds` is what a SYNC_BEGIN or SYNC_END lists: None is every kind, `()` is none, so that nothing is taken for gone.
+    """
 
     cluster: str
     at: Timestamp | None
     type: EventType
     object: KubernetesObject | UnknownKind | None = None
     members: tuple[Event | Rejection, ...] = ()
+    kinds: tuple[str, ...] | None = None
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -82,6 +86,7 @@ class _Envelope(msgspec.Struct, gc=False):
     at: str | None = None
     object: ObjectHeader | None = None
     events: list[msgspec.Raw] | None = None
+    kinds: tuple[str, ...] | None = None
 
 
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
@@ -123,7 +128,7 @@ def _cluster_of_key(key: bytes | None) -> str:
 def _decode_single(envelope: _Envelope, value: bytes, cluster: str) -> Event:
     at = _time(envelope.at)
     if envelope.type not in _WITH_OBJECT:
-        return Event(cluster, at, envelope.type)
+        return Event(cluster, at, envelope.type, kinds=envelope.kinds)
     if envelope.object is None:
         raise InvalidRecord("object", f"is required with type {envelope.type.value}")
     try:

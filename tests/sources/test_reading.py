@@ -131,7 +131,7 @@ def test_a_stream_of_written_out_events_is_one_event_a_document() -> None:
     documents = [{"type": "ADDED", "object": FLAVOR}, {"type": "DELETED", "object": FLAVOR}]
     text = "\n".join(json.dumps(document, indent=4) for document in documents)
     assert events_of(text) == documents
-    assert events_of(json.dumps(documents, indent=4)) == [{"type": "BATCH", "events": documents}]
+    assert events_of(json.dumps(documents, indent=4)) == documents
 
 
 def test_documents_laid_out_without_indent_are_parted_all_the_same() -> None:

@@ -67,13 +67,16 @@ class ObjectReader:
         self._cluster_field = b"" if cluster is None else b'"cluster":' + msgspec.json.encode(cluster) + b","
 
     def documents(self, documents: Iterable[bytes]) -> Iterator[bytes]:
-        """JSON documents: a List or an array is handed in at once, everything else is an event of its own."""
+        """JSON documents: a List or an array of objects is handed in at once, anything else is an event of its own."""
         for document in documents:
             members = self._members(document)
             if members is None:
                 yield from self._single(document)
+            elif members and _is_event(members[0]):
+                for member in members:
+                    yield from self._single(member)
             else:
-                yield from packed(self._listed(members, document), self.cluster)
+                yield from packed(self._listed(members), self.cluster)
 
     def manifests(self, documents: Iterable[bytes]) -> Iterator[bytes]:
         """Documents of one file of manifests: one event an object, Lists opened, to be handed in together."""
@@ -82,7 +85,7 @@ class ObjectReader:
             if members is None:
                 yield from self._single(document)
             else:
-                yield from self._listed(members, document)
+                yield from self._listed(members)
 
     def added(self, document: bytes, moment: Timestamp | None = None) -> bytes:
         """The ADDED event of one object."""
@@ -122,7 +125,7 @@ class ObjectReader:
         kind = (head.kind or "").removesuffix("List")
         return [_with_type(item, head.api_version, kind) for item in items]
 
-    def _listed(self, members: list[bytes], document: bytes) -> Iterator[bytes]:
+    def _listed(self, members: list[bytes]) -> Iterator[bytes]:
         """A list is of one moment, which is not before its newest time stamp."""
         moments = [moment for member in members if (moment := newest_moment(member)) is not None]
         moment = max(moments, default=None)
@@ -132,10 +135,7 @@ class ObjectReader:
             except _BAD_JSON:
                 yield Unreadable(member)
                 continue
-            if head.kind is None and head.type is not None:
-                yield self._own_cluster(_compact(member))
-            else:
-                yield self.added(_compact(member), moment)
+            yield self.added(_compact(member), moment) if head.kind is not None else Unreadable(member)
 
     def _complete(self, document: bytes) -> bytes:
         """The object with what an API server would have given it."""
@@ -181,6 +181,14 @@ def _suffix(seed: str) -> str:
         number, sign = divmod(number, len(_SUFFIX_SIGNS))
         signs.append(_SUFFIX_SIGNS[sign])
     return "".join(signs)
+
+
+def _is_event(document: bytes) -> bool:
+    try:
+        head = _decode_head(document)
+    except _BAD_JSON:
+        return False
+    return head.kind is None and head.type is not None
 
 
 def _with_type(item: bytes, api_version: str, kind: str) -> bytes:
