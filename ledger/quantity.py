@@ -1,4 +1,4 @@
-"""Kubernetes quantities: exact values, the amounts made from them, and their canonical text (admission 0.4, objects 0.2).
+"""Kubernetes quantities: exact values, the amounts made from them, their canonical text (admission 0.4, objects 0.2).
 
 A quantity is kept as a whole number of nano-units, the finest step Kubernetes knows. Finer text rounds away from
 zero to the next nano-unit, and nothing is larger than 2^63-1 whole units, however long or hostile the text is.
@@ -96,9 +96,9 @@ def _nano_units(whole: str, fraction: str, suffix: str | None, exponent: str | N
         kept, rest = digits[: top + _KEPT_DIGITS], digits[top + _KEPT_DIGITS :]
         digits = kept + ("1" if rest.strip("0") else "0")
         scale = _KEPT_DIGITS + 1
-    if scale < 0:
-        return min(int(digits) * 10**-scale * factor * NANO, LARGEST_QUANTITY)
-    return min(-(-int(digits) * factor * NANO // 10**scale), LARGEST_QUANTITY)
+    numerator: int = int(digits) * factor * NANO * 10 ** max(0, -scale)
+    denominator: int = 10 ** max(0, scale)
+    return min(-(-numerator // denominator), LARGEST_QUANTITY)
 
 
 def _decimal_exponent(suffix: str | None, exponent: str | None) -> int:

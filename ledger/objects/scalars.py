@@ -45,6 +45,6 @@ def decode_scalar(kind: type[Any], value: object) -> object:
 
 
 def _resource_version(value: object) -> ResourceVersion:
-    if isinstance(value, str) and len(value) <= 20 and (value.isdecimal() and value.isascii() or not value):
+    if isinstance(value, str) and len(value) <= 20 and (not value or (value.isdecimal() and value.isascii())):
         return ResourceVersion(value or 0)
     raise ValueError("a resource version is a decimal number in a text")
