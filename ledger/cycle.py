@@ -1,0 +1,470 @@
+"""One scheduling cycle over the heads of one tree (admission section 5, preemption section 5).
+
+All heads are nominated against the same tables; then the entries are processed one by one, each changing the tables
+for those after it. What a cycle only reserved is taken back at its end, admissions stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ledger.amounts import add, divide, multiply, subtract
+from ledger.assignment import Assignment, Mode, SearchMode
+from ledger.cluster_queue import ClusterQueueNode
+from ledger.fair_preemption import FairVictimSearch
+from ledger.flavors import FlavorSearch, GranularMode, SearchRules
+from ledger.ordering import Entry, OrderRules, classical_order, fair_order
+from ledger.pending import Preemptor
+from ledger.preemption import find_classical_victims
+from ledger.requests import PodSetRequests
+from ledger.tree import (
+    FlavorResources,
+    Journal,
+    Tree,
+    add_usage,
+    available,
+    borrow_level,
+    roll_back,
+)
+from ledger.victims import ANY, Target, VictimProblem, put_back, take_out
+from ledger.workloads import FlavorMemory, Verdict, WorkloadState
+
+NO_FIT = "NoFit"
+NO_CANDIDATES = "PreemptionNoCandidates"
+PENDING_PREEMPTION = "PendingPreemption"
+GATED = "PreemptionGated"
+SKIPPED = "FailedAfterNomination"
+NAMESPACE_MISMATCH = "NamespaceMismatch"
+GENERIC = ""
+
+WAITING_FOR_QUOTA = "WaitingForQuota"
+WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
+
+_IMMEDIATE = frozenset({SKIPPED, PENDING_PREEMPTION})
+"""4.4.3: what brings a BestEffortFIFO head back to the heap at once."""
+
+
+class CycleRules(NamedTuple):
+    """What of the Configuration a cycle depends on. `strategies` is None without fair sharing."""
+
+    order: OrderRules
+    strategies: Sequence[str] | None
+    prefers_nominal: bool
+    recomputes: bool
+    keeps_progress: bool
+    partial_admission: bool
+    bulk_parking: bool
+    gates_preemption: bool
+    fungibility: bool
+    ignore_undeclared: bool
+
+
+class Surroundings(NamedTuple):
+    """How a cycle asks the ledger about what lies outside the tree."""
+
+    refuse: Callable[[ClusterQueueNode, WorkloadState], tuple[Verdict, str] | None]
+    mismatch: Callable[[WorkloadState, int, str], str | None]
+    backoff_expired: Callable[[WorkloadState], bool]
+    is_loop: Callable[[Entry, Sequence[Target]], Verdict | None]
+
+
+class Reserved(NamedTuple):
+    """An entry that was given quota; `position` is how many waiting workloads stood before it."""
+
+    entry: Entry
+    position: int
+
+
+class Preempting(NamedTuple):
+    """An entry and those of its victims that were not being evicted before; `needed` is what each makes room for."""
+
+    entry: Entry
+    targets: list[Target]
+    needed: list[dict[int, int]]
+
+
+Outcome = Reserved | Preempting
+
+
+class Cycle:
+    """One pass over the heads of `tree`. `run` yields what was decided, in order; the caller acts on each at once."""
+
+    def __init__(
+        self, tree: Tree, numbers: FlavorResources, rules: CycleRules, surroundings: Surroundings
+    ) -> None:
+        self._tree = tree
+        self._numbers = numbers
+        self._rules = rules
+        self._around = surroundings
+        self._search_rules = SearchRules(
+            surroundings.mismatch,
+            self._simulate,
+            rules.strategies is not None,
+            rules.fungibility,
+            rules.ignore_undeclared,
+        )
+        self._journal: Journal = []
+        self._claimed: dict[str, Target] = {}
+        self._temporary = False
+        self._admitted: list[Entry] = []
+        self.changed = False
+        self.looked_at: list[Entry] = []
+        self.told: list[WorkloadState] = []
+
+    def run(self) -> Iterator[Outcome]:
+        """5.1.1. Nothing happens, and no cycle is counted, when there is no head."""
+        entries = self._pop_heads()
+        if not entries:
+            return
+        self._tree.cycle += 1
+        self.looked_at = entries
+        nominated = [entry for entry in entries if self._nominate(entry)]
+        for entry in self._in_order(nominated):
+            outcome = self._process(entry)
+            if outcome is not None:
+                yield outcome
+        self._settle_tables()
+        for entry in entries:
+            if entry.state.reservation is None:
+                self._requeue(entry)
+
+    def _pop_heads(self) -> list[Entry]:
+        """4.4.1: at most one head from each active ClusterQueue."""
+        entries = []
+        for queue in self._tree.queues:
+            if not queue.active:
+                continue
+            state = queue.pending.pop()
+            if state is not None:
+                state.evaluated_generation = state.generation
+                entries.append(Entry(queue, state))
+        return entries
+
+    # Nomination
+
+    def _nominate(self, entry: Entry) -> bool:
+        """5.2: False when a check refuses the head; otherwise it has an assignment and takes part."""
+        refusal = self._around.refuse(entry.queue, entry.state)
+        if refusal is not None:
+            entry.verdict, entry.reason = refusal
+            return False
+        self._forget_outdated_memory(entry)
+        memory = entry.state.memory
+        self._assign(entry, start=memory.tried if memory is not None else ())
+        return True
+
+    def _forget_outdated_memory(self, entry: Entry) -> None:
+        """5.5.5."""
+        memory = entry.state.memory
+        if memory is None:
+            return
+        grew = entry.queue.generation > memory.generation
+        old = self._tree.cycle - memory.cycle > 1
+        if grew and (old or not self._rules.keeps_progress):
+            entry.state.memory = None
+
+    def _assign(
+        self,
+        entry: Entry,
+        *,
+        start: Sequence[Mapping[str, int]] = (),
+        pinned: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        """5.10: the assignment that decides, its victims, and the flavor memory it leaves behind."""
+        queue, state = entry.queue, entry.state
+        search = FlavorSearch(queue, state, self._search_rules, start=start, pinned=pinned)
+        assert state.pod_sets is not None
+        full = search.assign(state.pod_sets)
+        targets = self._victims(entry, full)
+        assignment = full
+        if full.mode is not Mode.FIT and not targets and self._rules.partial_admission:
+            smaller = self._search_smaller(entry, search)
+            if smaller is not None:
+                assignment, targets = smaller
+        entry.assignment, entry.targets = assignment, targets
+        state.memory = FlavorMemory(assignment.tried(), queue.generation, self._tree.cycle)
+
+    def _search_smaller(self, entry: Entry, search: FlavorSearch) -> tuple[Assignment, list[Target]] | None:
+        """5.10.3: the smallest reduction, by bisection, that fits or finds victims."""
+        state = entry.state
+        spec_sets = state.workload.spec.pod_sets
+        deltas = [pod_set.count - (pod_set.min_count or pod_set.count) for pod_set in spec_sets]
+        total = sum(deltas)
+        if total <= 0:
+            return None
+        assert state.pod_sets is not None
+        low, high = 0, total + 1
+        found: tuple[int, Assignment, list[Target]] | None = None
+        while low < high:
+            middle = (low + high) // 2
+            counts = [
+                pod_set.count - delta * middle // total for pod_set, delta in zip(spec_sets, deltas, strict=True)
+            ]
+            probe = search.assign([scaled(p, count) for p, count in zip(state.pod_sets, counts, strict=True)])
+            targets = self._victims(entry, probe)
+            if probe.mode is Mode.FIT or targets:
+                found = (middle, probe, targets)
+                high = middle
+            else:
+                low = middle + 1
+        if found is None or found[0] != low:
+            return None
+        return found[1], found[2]
+
+    def _victims(self, entry: Entry, assignment: Assignment) -> list[Target]:
+        """1.2: one search for the whole request vector, where the worst mode is Preempt."""
+        if assignment.mode is not Mode.PREEMPT:
+            return []
+        requests = {fr: value for fr, value in assignment.requests.items() if value != 0}
+        return self._find(
+            VictimProblem(entry.queue, entry.state, requests, assignment.contested(), self._claimed.keys())
+        )
+
+    def _find(self, problem: VictimProblem) -> list[Target]:
+        strategies = self._rules.strategies
+        if strategies is None:
+            return find_classical_victims(problem)
+        return FairVictimSearch(
+            problem, self._numbers, strategies, prefers_nominal=self._rules.prefers_nominal
+        ).find()
+
+    def _simulate(self, queue: ClusterQueueNode, state: WorkloadState, fr: int, need: int) -> GranularMode:
+        """R1.6: how the flavor-resource could be had by preemption alone."""
+        targets = self._find(VictimProblem(queue, state, {fr: need}, frozenset((fr,)), self._claimed.keys()))
+        if not targets:
+            return SearchMode.NO_CANDIDATES, borrow_level(queue, fr, need)[0]
+        journal: Journal = []
+        for target in targets:
+            take_out(target.queue, target.state, journal)
+        level = borrow_level(queue, fr, need)[0]
+        roll_back(journal)
+        own = any(target.queue is queue for target in targets)
+        return (SearchMode.PREEMPT if own else SearchMode.RECLAIM), level
+
+    # Processing
+
+    def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
+        if self._rules.strategies is None:
+            return classical_order(entries, self._rules.order)
+        return fair_order(self._tree, entries, self._rules.order, self._numbers)
+
+    def _process(self, entry: Entry) -> Outcome | None:
+        """5.7.4: the first line of the table that applies."""
+        if self._overlaps(entry) and self._rules.recomputes:
+            self._recompute(entry)
+        assignment = entry.assignment
+        assert assignment is not None
+        if assignment.mode is Mode.NO_FIT:
+            self._refuse(entry, NO_FIT, assignment.no_fit_reason())
+        elif assignment.mode is Mode.PREEMPT and not entry.targets:
+            self._reserve_without_victims(entry)
+            self._refuse(entry, NO_CANDIDATES, WAITING_FOR_QUOTA)
+        elif assignment.mode is Mode.PREEMPT and self._is_gated(entry):
+            entry.state.memory = None
+            self._refuse(entry, GATED, "AdmissionGated", "the workload requires preemption, but it is gated")
+        elif assignment.mode is Mode.DEFERRED_FIT:
+            self._add(entry)
+            entry.state.memory = None
+            self._refuse(
+                entry,
+                PENDING_PREEMPTION,
+                WAITING_FOR_PREEMPTED,
+                "its victims are claimed by another workload; it will fit once they are gone",
+            )
+        elif self._overlaps(entry):
+            self._skip(entry, "its victims are claimed by another workload")
+        elif not self._fits(entry):
+            self._skip(entry, "it no longer fits after another workload was processed")
+        elif assignment.mode is Mode.PREEMPT:
+            return self._preempt(entry)
+        else:
+            return self._reserve(entry)
+        return None
+
+    def _overlaps(self, entry: Entry) -> bool:
+        return any(target.state.uid in self._claimed for target in entry.targets)
+
+    def _recompute(self, entry: Entry) -> None:
+        """5.7.3: the search anew, without the claimed victims and on the flavors nominated before."""
+        assert entry.assignment is not None
+        pinned = entry.assignment.pinned_flavors()
+        mark = len(self._journal)
+        for target in self._claimed.values():
+            take_out(target.queue, target.state, self._journal)
+        self._assign(entry, pinned=pinned)
+        roll_back(self._journal, mark)
+        if entry.assignment.mode is Mode.FIT:
+            entry.assignment.mode = Mode.DEFERRED_FIT
+
+    def _fits(self, entry: Entry) -> bool:
+        """5.7.1: with all claimed victims and the entry's own taken out."""
+        mark = len(self._journal)
+        for target in (*self._claimed.values(), *entry.targets):
+            take_out(target.queue, target.state, self._journal)
+        fits = all(value <= available(entry.queue, fr) for fr, value in entry.usage.items())
+        roll_back(self._journal, mark)
+        return fits
+
+    def _preempt(self, entry: Entry) -> Outcome | None:
+        """5.7.8: the victims are claimed, and evicted unless they are being evicted already."""
+        loop = self._around.is_loop(entry, entry.targets)
+        if loop is not None:
+            entry.state.memory = None
+            entry.verdict, entry.reason = loop, NO_CANDIDATES
+            return None
+        needed = self._needed(entry)
+        for target in entry.targets:
+            self._claimed[target.state.uid] = target
+        self._add(entry)
+        entry.state.memory = None
+        count = len(entry.targets)
+        self._refuse(entry, PENDING_PREEMPTION, WAITING_FOR_PREEMPTED, f"pending the preemption of {count} workload(s)")
+        fresh = [index for index, target in enumerate(entry.targets) if not target.state.is_evicted]
+        if not fresh:
+            return None
+        self.changed = True
+        return Preempting(entry, [entry.targets[i] for i in fresh], [needed[i] for i in fresh])
+
+    def _needed(self, entry: Entry) -> list[dict[int, int]]:
+        """What each victim, returned alone, would leave missing for the entry."""
+        mark = len(self._journal)
+        for target in (*self._claimed.values(), *entry.targets):
+            take_out(target.queue, target.state, self._journal)
+        needed = []
+        for target in entry.targets:
+            inner = len(self._journal)
+            put_back(target.queue, target.state, self._journal)
+            short = {fr: subtract(value, available(entry.queue, fr)) for fr, value in entry.usage.items()}
+            needed.append({fr: value for fr, value in short.items() if value > 0})
+            roll_back(self._journal, inner)
+        roll_back(self._journal, mark)
+        return needed
+
+    def _reserve(self, entry: Entry) -> Reserved:
+        """5.7.9: quota is taken; the caller charges it to the tree before the next entry is processed."""
+        self.changed = True
+        self._admitted.append(entry)
+        return Reserved(entry, entry.queue.pending.position(entry.state))
+
+    def _reserve_without_victims(self, entry: Entry) -> None:
+        """5.7.6, R5.12, R5.13: room held for the rest of the cycle by a preemptor that cannot always reclaim it."""
+        queue, assignment = entry.queue, entry.assignment
+        assert assignment is not None
+        held_for_mark = self._rules.order.preemptors_first and entry.is_recorded_preemptor
+        if queue.reclaim_within_cohort == ANY and not held_for_mark:
+            return
+        for fr, value in assignment.usage.items():
+            nominal, used = queue.nominal.get(fr, 0), queue.usage.get(fr, 0)
+            limit = queue.borrowing_limit.get(fr)
+            if assignment.level == 0:
+                reserved = max(0, min(value, subtract(nominal, used)))
+            elif limit is None:
+                reserved = value
+            else:
+                reserved = min(value, subtract(add(nominal, limit), used))
+            self._temporary = True
+            add_usage(queue, fr, reserved, self._journal)
+
+    def _is_gated(self, entry: Entry) -> bool:
+        """5.7.7: a gate is closed if it is listed in spec and its status position is Closed or missing."""
+        if not self._rules.gates_preemption:
+            return False
+        workload = entry.state.workload
+        opened = {gate.name for gate in workload.status.preemption_gates if gate.position == "Open"}
+        return any(gate.name not in opened for gate in workload.spec.preemption_gates)
+
+    def _add(self, entry: Entry) -> None:
+        self._temporary = True
+        for fr, value in entry.usage.items():
+            add_usage(entry.queue, fr, value, self._journal)
+
+    def _skip(self, entry: Entry, message: str) -> None:
+        if not self._rules.keeps_progress:
+            entry.state.memory = None
+        self._refuse(entry, SKIPPED, WAITING_FOR_QUOTA, message)
+
+    def _refuse(self, entry: Entry, requeue: str, reason: str, message: str = "") -> None:
+        assignment = entry.assignment
+        assert assignment is not None
+        entry.reason = requeue
+        entry.verdict = Verdict(reason, message, tuple(assignment.shortages), tuple(assignment.passed_over))
+
+    def _settle_tables(self) -> None:
+        """What was only reserved goes; what was admitted is charged anew on the tables as they were."""
+        if not self._temporary:
+            return
+        roll_back(self._journal)
+        for entry in self._admitted:
+            reservation = entry.state.reservation
+            assert reservation is not None
+            for fr, value in reservation.usage.items():
+                add_usage(entry.queue, fr, value)
+
+    def charge(self, entry: Entry) -> None:
+        """The caller has given the entry its reservation: its usage joins the tables for the entries to come."""
+        entry.queue.charge(entry.state, self._journal)
+
+    # Afterwards
+
+    def _requeue(self, entry: Entry) -> None:
+        """4.4.3, 4.4.4: back to the heap, or to the inadmissible list, with the whole shape where the rule says so."""
+        queue, state = entry.queue, entry.state
+        pending = queue.pending
+        assert entry.verdict is not None
+        state.verdict = entry.verdict
+        self.told.append(state)
+        if entry.reason == PENDING_PREEMPTION:
+            pending.preemptor = Preemptor(state.uid, state.generation, not queue.is_strict)
+        immediate = entry.reason in _IMMEDIATE or (queue.is_strict and entry.reason != NAMESPACE_MISMATCH)
+        if entry.verdict.reason == "PreemptionLoop":
+            immediate = False
+        scanning = state.memory is not None and state.memory.has_pending_flavors
+        if not self._around.backoff_expired(state):
+            pending.hold(state)
+            self.changed = True
+        elif immediate or scanning:
+            pending.activate(state)
+        else:
+            pending.park(state)
+            self.changed = True
+            if (
+                self._rules.bulk_parking
+                and not queue.is_strict
+                and entry.reason in (NO_FIT, NO_CANDIDATES)
+                and entry.verdict.reason != "PreemptionLoop"
+            ):
+                self._park_shape(queue, state, entry.verdict)
+
+    def _park_shape(self, queue: ClusterQueueNode, state: WorkloadState, verdict: Verdict) -> None:
+        message = f"an equivalent workload, {state.namespace}/{state.name}, was refused"
+        shared = Verdict(verdict.reason, message, verdict.shortages, verdict.passed_over)
+        for member in queue.pending.park_shape(state.shape, shared):
+            if member is not state:
+                member.verdict = shared
+                self.told.append(member)
+
+    def progress(self) -> tuple[tuple[str, tuple[tuple[tuple[str, int], ...], ...]], ...] | None:
+        """How far the flavor scan of each head is after this cycle; None when no scan moved."""
+        moved = False
+        state_of_scan = []
+        for entry in self.looked_at:
+            after = entry.state.memory
+            if (entry.before.tried if entry.before else ()) != (after.tried if after else ()):
+                moved = True
+            tried = after.tried if after else ()
+            state_of_scan.append((entry.state.uid, tuple(tuple(sorted(pod_set.items())) for pod_set in tried)))
+        return tuple(state_of_scan) if moved else None
+
+
+def scaled(pod_set: PodSetRequests, count: int) -> PodSetRequests:
+    """2.10.1: integer division first."""
+    if pod_set.count in (0, count):
+        return pod_set
+    requests = {
+        resource: multiply(divide(amount, pod_set.count), count) for resource, amount in pod_set.requests.items()
+    }
+    return PodSetRequests(pod_set.name, count, requests)
+
+
+

@@ -1,0 +1,184 @@
+"""Classical preemption: the victim search without fair sharing (preemption 2.2 and 3, admission 5.9.4 to 5.9.11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from typing import NamedTuple
+
+from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
+from ledger.tree import CohortNode, Journal, is_within_quota, roll_back, room_in_quota
+from ledger.victims import (
+    IN_CLUSTER_QUEUE,
+    IN_COHORT_RECLAIM_WHILE_BORROWING,
+    IN_COHORT_RECLAMATION,
+    Target,
+    VictimProblem,
+    fill_back,
+    split_evicted,
+    take_out,
+)
+from ledger.workloads import WorkloadState
+
+
+class Source(NamedTuple):
+    """Candidates of one ClusterQueue in order; `meeting` is the ancestor at which they were collected (R2.6)."""
+
+    queue: ClusterQueueNode
+    keys: list[VictimKey]
+    hierarchical: bool
+    meeting: CohortNode | None
+
+
+class Candidates(NamedTuple):
+    own: Source
+    hierarchical: list[Source]
+    by_priority: list[Source]
+
+
+class Candidate(NamedTuple):
+    state: WorkloadState
+    source: Source
+
+
+def find_classical_victims(problem: VictimProblem) -> list[Target]:
+    """R3.1: up to two runs over the candidates, with and without borrowing; no victims when neither succeeds.
+
+    The tables are as before when it returns.
+    """
+    candidates = collect_candidates(problem)
+    if not (candidates.own.keys or candidates.hierarchical or candidates.by_priority):
+        return []
+    journal: Journal = []
+    for borrowing in runs(problem, candidates):
+        victims = run(problem, candidates, journal, borrowing=borrowing)
+        roll_back(journal)
+        if victims:
+            return victims
+    return []
+
+
+def runs(problem: VictimProblem, candidates: Candidates) -> tuple[bool, ...]:
+    """R3.1: whether each run, in order, allows borrowing."""
+    queue = problem.queue
+    forbidden = queue.borrow_within_cohort == NEVER
+    under = all(queue.nominal.get(fr, 0) > queue.usage.get(fr, 0) for fr in problem.contested)
+    if not (candidates.hierarchical or candidates.by_priority) or (forbidden and not under):
+        return (True,)
+    if forbidden and not candidates.hierarchical:
+        return (False, True)
+    return (True, False)
+
+
+def run(problem: VictimProblem, candidates: Candidates, journal: Journal, *, borrowing: bool) -> list[Target]:
+    """R3.3: take candidates out until the request fits, then give back what was not needed."""
+    removed: list[Target] = []
+    for candidate in sequence(candidates):
+        source = candidate.source
+        if source.meeting is None:
+            reason, rule = IN_CLUSTER_QUEUE, "R2.5"
+        else:
+            reason, rule = classify(problem, candidate)
+            if borrowing and rule == "R2.10 NoBorrow":
+                continue
+            if not is_still_valid(problem, source):
+                continue
+        take_out(source.queue, candidate.state, journal)
+        removed.append(Target(candidate.state, source.queue, reason, rule))
+        if problem.fits(borrowing=borrowing):
+            return fill_back(problem, removed, borrowing=borrowing, journal=journal)
+    return []
+
+
+def collect_candidates(problem: VictimProblem) -> Candidates:
+    """R2.5 and R2.6: the preemptor's own queue, then the ancestors' subtrees upward, one bucket a level."""
+    queue = problem.queue
+    own = Source(queue, problem.own_candidates(), False, None)
+    hierarchical: list[Source] = []
+    by_priority: list[Source] = []
+    if queue.parent is not None and queue.reclaim_within_cohort != NEVER:
+        advantage, rest = room_in_quota(queue, dict(problem.requests))
+        done: CohortNode | None = None
+        for ancestor in queue.path[1:]:
+            assert isinstance(ancestor, CohortNode)
+            bucket = hierarchical if advantage else by_priority
+            for other in borrowing_queues(ancestor, done, problem):
+                keys = problem.allowed(other, queue.reclaim_within_cohort)
+                if keys:
+                    bucket.append(Source(other, keys, advantage, ancestor))
+            fits, rest = room_in_quota(ancestor, rest)
+            advantage = advantage or fits
+            done = ancestor
+    return Candidates(own, hierarchical, by_priority)
+
+
+def borrowing_queues(
+    cohort: CohortNode, done: CohortNode | None, problem: VictimProblem
+) -> Iterator[ClusterQueueNode]:
+    """R2.6, R2.8: active queues below `cohort` that exceed their quota in what is contested, not entering cohorts that
+    do not; `done` is the subtree handled at the level below."""
+    contested = problem.contested
+    for queue in cohort.child_queues.values():
+        if queue.active and queue is not problem.queue and not is_within_quota(queue, contested):
+            yield queue
+    for child in cohort.child_cohorts.values():
+        if child is not done and not is_within_quota(child, contested):
+            yield from borrowing_queues(child, None, problem)
+
+
+def sequence(candidates: Candidates) -> Iterator[Candidate]:
+    """R2.11: evicted hierarchical, priority and own candidates, then the others in the same three blocks."""
+    evicted, others = list[list[Source]](), list[list[Source]]()
+    for block in (candidates.hierarchical, candidates.by_priority, [candidates.own]):
+        first, second = list[Source](), list[Source]()
+        for source in block:
+            if not source.queue.evicted_holders:
+                second.append(source)
+                continue
+            gone, staying = split_evicted(source.queue, source.keys)
+            first.append(source._replace(keys=gone))
+            second.append(source._replace(keys=staying))
+        evicted.append(first)
+        others.append(second)
+    for blocks in (evicted, others):
+        for block in blocks:
+            yield from in_order(block)
+
+
+def in_order(sources: list[Source]) -> Iterator[Candidate]:
+    """R2.1 over the candidates of several queues; each queue's list is in that order already."""
+    if len(sources) == 1:
+        holders = sources[0].queue.holders
+        for key in sources[0].keys:
+            yield Candidate(holders[key[2]], sources[0])
+        return
+    for key, number in merge(*([(key, number) for key in source.keys] for number, source in enumerate(sources))):
+        source = sources[number]
+        yield Candidate(source.queue.holders[key[2]], source)
+
+
+def classify(problem: VictimProblem, candidate: Candidate) -> tuple[str, str]:
+    """R2.10: the reason for a candidate of another queue, and the variant that allows or forbids borrowing."""
+    if candidate.source.hierarchical:
+        return IN_COHORT_RECLAMATION, "R2.10 Hierarchical"
+    queue, priority = problem.queue, candidate.state.priority
+    threshold = queue.borrow_priority_threshold
+    if (
+        queue.borrow_within_cohort == NEVER
+        or priority >= problem.state.priority
+        or (threshold is not None and priority > threshold)
+    ):
+        return IN_COHORT_RECLAMATION, "R2.10 NoBorrow"
+    return IN_COHORT_RECLAIM_WHILE_BORROWING, "R2.10 WhileBorrowing"
+
+
+def is_still_valid(problem: VictimProblem, source: Source) -> bool:
+    """R2.12.3 and R2.12.4: a queue, or a cohort below the meeting point, that is back within its quota is spared."""
+    if is_within_quota(source.queue, problem.contested):
+        return False
+    for ancestor in source.queue.path[1:]:
+        if ancestor is source.meeting:
+            return True
+        if is_within_quota(ancestor, problem.contested):
+            return False
+    return True

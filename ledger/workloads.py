@@ -1,0 +1,167 @@
+"""What a ledger keeps of one workload: its object, where it waits, what it holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ledger.objects.workload import Workload
+from ledger.requests import PodSetRequests
+from ledger.timestamps import Timestamp
+
+
+class AssignedPodSet(NamedTuple):
+    """One pod set of a reservation: `usage` is for all its pods, integers as in admission 0.4."""
+
+    name: str
+    count: int
+    flavors: dict[str, str]
+    usage: dict[str, int]
+
+
+class Reservation:
+    """Quota held by one workload.
+
+    `usage` is what counts in the ClusterQueue's table (admission 2.7.2, per flavor-resource number); `charged` says
+    whether it does (the ClusterQueue may not exist, admission 3.3.6). `echoed` turns True once an object showed the
+    reservation: before that an object without it is merely old news, after that it is a loss.
+    """
+
+    __slots__ = (
+        "admitted",
+        "charged",
+        "cluster_queue",
+        "echoed",
+        "evicted_before",
+        "flavor_resources",
+        "pod_sets",
+        "reserved_at",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        cluster_queue: str,
+        pod_sets: tuple[AssignedPodSet, ...],
+        reserved_at: Timestamp,
+        *,
+        echoed: bool,
+        admitted: bool,
+        evicted_before: Timestamp | None,
+    ) -> None:
+        self.cluster_queue = cluster_queue
+        self.pod_sets = pod_sets
+        self.reserved_at = reserved_at
+        self.echoed = echoed
+        self.admitted = admitted
+        self.evicted_before = evicted_before
+        self.charged = False
+        self.usage: dict[int, int] = {}
+        self.flavor_resources: frozenset[int] = frozenset()
+
+
+class FlavorMemory(NamedTuple):
+    """5.5.1: how far the flavor search of each pod set got; -1 means that the last flavor was looked at."""
+
+    tried: tuple[dict[str, int], ...]
+    generation: int
+    cycle: int
+
+    @property
+    def has_pending_flavors(self) -> bool:
+        """5.5.4."""
+        return any(index != -1 for pod_set in self.tried for index in pod_set.values())
+
+
+class Shortage(NamedTuple):
+    """One flavor-resource that lacked room when a workload was looked at; amounts are integers (admission 0.4)."""
+
+    pod_set: str
+    flavor_resource: int
+    requested: int
+    available: int
+    maximum: int
+
+
+class PassedOver(NamedTuple):
+    """A flavor that was looked at and not taken, and why."""
+
+    pod_set: str
+    flavor: str
+    resource: str
+    reason: str
+
+
+class Verdict(NamedTuple):
+    """Why a workload still waits. Only a changed `reason` (or message of an inadmissible one) is a new verdict."""
+
+    reason: str
+    message: str = ""
+    shortages: tuple[Shortage, ...] = ()
+    passed_over: tuple[PassedOver, ...] = ()
+    members: tuple[str, ...] = ()
+    rounds: tuple[int, ...] = ()
+
+
+class WorkloadState:
+    """One workload in the ledger. Identity is (namespace, name, uid); a new uid is a new state."""
+
+    __slots__ = (
+        "evicted_at",
+        "evicted_reason",
+        "evaluated_generation",
+        "flavor_matches",
+        "heap_key",
+        "key",
+        "local_queue",
+        "memory",
+        "order_time",
+        "place",
+        "pod_sets",
+        "priority",
+        "reservation",
+        "shape",
+        "told",
+        "uid",
+        "verdict",
+        "victim_key",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload) -> None:
+        metadata = workload.metadata
+        self.key: tuple[str, str] = (metadata.namespace, metadata.name)
+        self.uid = metadata.uid
+        self.workload = workload
+        self.local_queue: tuple[str, str] = (metadata.namespace, workload.spec.queue_name)
+        self.priority = 0
+        self.order_time = 0
+        self.pod_sets: tuple[PodSetRequests, ...] | None = None
+        self.shape: object = None
+        self.memory: FlavorMemory | None = None
+        self.reservation: Reservation | None = None
+        self.evicted_at: Timestamp | None = None
+        self.evicted_reason = ""
+        self.evaluated_generation: int | None = None
+        self.flavor_matches: dict[tuple[int, str], tuple[int, str | None]] = {}
+        self.place: str | None = None
+        self.heap_key: tuple[int, int, str] | None = None
+        self.victim_key: tuple[int, int, str] | None = None
+        self.verdict: Verdict | None = None
+        self.told: tuple[str, str] | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self.key[0]
+
+    @property
+    def name(self) -> str:
+        return self.key[1]
+
+    @property
+    def generation(self) -> int:
+        return self.workload.metadata.generation
+
+    @property
+    def is_evicted(self) -> bool:
+        """R0.13: whether quota is being given back, by our decision or by a fact."""
+        return self.evicted_at is not None
