@@ -8,6 +8,14 @@ from __future__ import annotations
 import typer
 
 from projections.commands.replay import replay_command
+from projections.commands.streaming import (
+    decisions_command,
+    ingest_command,
+    quota_command,
+    submit_command,
+    up_command,
+    worker_command,
+)
 
 app = typer.Typer(
     name="quota-ledger",
@@ -23,6 +31,12 @@ def quota_ledger() -> None:
     """GPU quota as a fold over a log: Kueue's rules, and decisions that can be replayed."""
 
 
+app.command("up")(up_command)
+app.command("worker")(worker_command)
+app.command("ingest")(ingest_command)
+app.command("submit")(submit_command)
+app.command("decisions")(decisions_command)
+app.command("quota")(quota_command)
 app.command("replay")(replay_command)
 
 

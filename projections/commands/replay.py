@@ -152,9 +152,9 @@ def _size(source: BinaryIO) -> int | None:
 
 
 def _report(summary: Summary, seconds: float) -> None:
-    rate = f", {summary.events / seconds:,.0f} events/s" if seconds > 0 else ""
+    rate = f", {summary.events / seconds:,.0f} records/s" if seconds > 0 else ""
     typer.echo(
-        f"{summary.events:,} events, {summary.decisions:,} decisions, {summary.rejected:,} rejected"
+        f"{summary.events:,} records, {summary.decisions:,} decisions, {summary.rejected:,} rejected"
         f" in {seconds:.2f} s{rate}",
         err=True,
     )
