@@ -86,6 +86,11 @@ def test_gzip_is_known_by_its_first_bytes_not_by_the_name_of_the_file(tmp_path: 
         assert source.read() == b'{"type":"TICK"}\n'
 
 
+@pytest.mark.parametrize("text", ['{"type":"TICK"}', json.dumps(FLAVOR, indent=1), "kind: Cohort\nmetadata: {name: a}"])
+def test_a_byte_order_mark_is_not_part_of_the_first_event(text: str) -> None:
+    assert events_of(b"\xef\xbb\xbf" + text.encode()) == events_of(text)
+
+
 def test_an_empty_source_has_no_events() -> None:
     assert events_of("") == []
     assert events_of("\n\n") == []

@@ -74,8 +74,8 @@ def numbered_events(source: BinaryIO, cluster: str | None = None, *, created: in
     ahead: list[bytes] = []
     first = b""
     for line in lines:
-        ahead.append(line)
-        first = line.removeprefix(_BYTE_ORDER_MARK).strip()
+        ahead.append(line if ahead else line.removeprefix(_BYTE_ORDER_MARK))
+        first = ahead[-1].strip()
         if first:
             break
     everything = _chain(ahead, lines)
@@ -107,8 +107,6 @@ def _event_lines(lines: Iterator[bytes], cluster: str | None) -> Iterator[Source
         value = line.strip()
         if not value:
             continue
-        if number == 0:
-            value = value.removeprefix(_BYTE_ORDER_MARK)
         if cluster is not None:
             value = with_cluster(value, cluster)
         yield SourceEvent(number, value)
