@@ -6,7 +6,6 @@ decoder of the object's kind. Both skip what nobody reads, managed fields above 
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 
 import msgspec
@@ -21,13 +20,11 @@ from ledger.objects.decoding import (
     find_kind,
 )
 from ledger.objects.errors import InvalidObject
+from ledger.objects.nesting import GREATEST_DEPTH, is_too_deep
 from ledger.timestamps import Timestamp, parse_timestamp
 
 GREATEST_SIZE = 16 * 2**20
 """Bytes a record may have."""
-
-GREATEST_DEPTH = 256
-"""Levels of nesting a record may have: a fixed number, so that every machine draws the same line."""
 
 DEFAULT_CLUSTER = "default"
 
@@ -170,22 +167,3 @@ def _time(text: str | None) -> Timestamp | None:
         return parse_timestamp(text)
     except ValueError as error:
         raise InvalidRecord("at", str(error)) from None
-
-
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
-
-
-def is_too_deep(value: bytes) -> bool:
-    """Whether JSON text nests deeper than allowed. Text with few brackets is cleared by counting them."""
-    if value.count(b"{") + value.count(b"[") <= GREATEST_DEPTH:
-        return False
-    brackets = _STRINGS.sub(b"", value).translate(None, _NOT_BRACKETS)
-    # Every round takes away the innermost level: what nests deeper than the rounds is left over. Text that is no
-    # JSON may leave brackets too; it is left to the decoder, unless the leftovers could nest too deeply.
-    for _ in range(GREATEST_DEPTH):
-        shorter = brackets.replace(b"{}", b"").replace(b"[]", b"")
-        if len(shorter) == len(brackets):
-            return brackets.count(b"{") + brackets.count(b"[") > GREATEST_DEPTH
-        brackets = shorter
-    return bool(brackets)

@@ -23,6 +23,7 @@ from ledger.objects.local_queue import LocalQueue
 from ledger.objects.metadata import ObjectMeta
 from ledger.objects.multikueue import MultiKueueCluster, MultiKueueConfig, ProvisioningRequestConfig
 from ledger.objects.namespace import Namespace
+from ledger.objects.nesting import GREATEST_DEPTH, is_too_deep
 from ledger.objects.node import Node
 from ledger.objects.priority_class import PriorityClass
 from ledger.objects.resource_flavor import ResourceFlavor
@@ -83,6 +84,8 @@ def decode_object(raw: bytes | msgspec.Raw) -> Any:
     Raises InvalidObject with the place and the reason, and nothing else.
     """
     value = bytes(raw)
+    if is_too_deep(value):
+        raise InvalidObject("", f"is nested more than {GREATEST_DEPTH} levels deep")
     try:
         header = _header_decoder.decode(value)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
