@@ -49,9 +49,10 @@ class _Head(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str | None = None
     items: msgspec.Raw = ABSENT
-    metadata: _Metadata | None = None
+    metadata: msgspec.Raw = ABSENT
 
 
+_decode_metadata = msgspec.json.Decoder(_Metadata).decode
 _decode_head = msgspec.json.Decoder(_Head).decode
 _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -143,14 +144,12 @@ class ObjectReader:
         self.place += 1
         try:
             head = _decode_head(document)
+            metadata = _Metadata() if head.metadata is ABSENT else _decode_metadata(head.metadata)
         except _BAD_JSON:
             return document
-        metadata = head.metadata
-        if metadata is not None and metadata.name and metadata.uid and metadata.creation_timestamp:
+        if metadata.name and metadata.uid and metadata.creation_timestamp:
             return document
         whole: dict[str, Any] = msgspec.json.decode(document)
-        if not isinstance(whole.get("metadata", {}), dict):
-            return document
         _fill(whole, self.cluster or "default", place, self.created)
         return msgspec.json.encode(whole)
 

@@ -58,13 +58,18 @@ def _split(lines: Iterator[bytes]) -> Iterator[bytes]:
     for line in lines:
         marker = line[:3]
         if marker in (b"---", b"...") and (len(line) == 3 or line[3:4] in b" \t\r\n"):
-            if b"".join(held).strip():
+            if not all(_says_nothing(each) for each in held):
                 yield b"".join(held)
             held = [line[3:]] if marker == b"---" else []
         else:
             held.append(line)
-    if b"".join(held).strip():
+    if not all(_says_nothing(each) for each in held):
         yield b"".join(held)
+
+
+def _says_nothing(line: bytes) -> bool:
+    """An empty line, a comment, or a directive, which stands before a document's dashes."""
+    return line.lstrip()[:1] in (b"", b"#") or line[:1] == b"%"
 
 
 def _plain(node: Any, budget: list[int], depth: int) -> Any:
