@@ -220,9 +220,9 @@ def test_a_time_that_is_missing_is_the_previous_events_whatever_its_cluster(tmp_
         for thing in (
             build.namespace(),
             build.flavor("default"),
-            build.cluster_queue("q", nominal={"cpu": 4}),
+            build.cluster_queue("q", build.group(default=[build.quota("cpu", 4)])),
             build.local_queue("q"),
-            build.workload("w", queue="q", requests={"cpu": 1}),
+            build.workload("w", "q", requests={"cpu": 1}),
         ):
             yield build.encode(build.event("ADDED", thing, cluster="b"))
 
