@@ -1,7 +1,7 @@
 """From JSON to objects: one typed decode, exact places in errors, nulls as Kubernetes reads them.
 
 The fast path is a single typed decode. Only when that fails are the plain JSON values looked at: to drop nulls,
-which Kubernetes takes for absent fields, and to find the index that the decoder's error leaves open.
+which Kubernetes takes for absent fields, and to find the entry that the decoder's error leaves open.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class _Identity(msgspec.Struct, frozen=True, rename="camel", gc=False):
 _header_decoder = msgspec.json.Decoder(ObjectHeader)
 _OPEN = "[...]"
 _PLACE = re.compile(r" - at (?:`(key)` in )?`\$(.*)`$", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
 def decode_object(raw: bytes | msgspec.Raw) -> Any:
@@ -218,58 +219,51 @@ def described(error: BaseException, inside: str | None = None) -> InvalidObject:
         return InvalidObject("", "is nested too deeply")
     text = str(error)
     match = _PLACE.search(text)
-    if match is None:
-        return InvalidObject("", text)
-    path = match[2]
+    path = match[2] if match is not None else ""
     if inside is not None:
         path = path.removeprefix(f".{inside}")
-    reason = text[: match.start()]
-    return InvalidObject(path.removeprefix("."), f"{reason} (a key)" if match[1] else reason)
+    reason = text if match is None else text[: match.start()]
+    missing = _MISSING.fullmatch(reason)
+    if missing is not None:
+        path, reason = f"{path}.{missing[1]}", "is required"
+    return InvalidObject(path.removeprefix("."), reason)
 
 
-_STEP = re.compile(r"\[\.\.\.\]|[^.\[]+")
+_STEP = re.compile(r"\[(?P<index>\d+)\]|(?P<open>\[\.\.\.\])|(?P<name>[^.\[]+)")
 
 
 def _pinpointed(failure: InvalidObject, plain: Any, target: Any) -> InvalidObject:
-    """The same failure with every open index of its path filled in. `plain` is used up."""
+    """The same failure with the names of map entries filled in, which the decoder leaves open. `plain` is used up."""
     if _OPEN not in failure.path:
         return failure
     holder, exact = plain, ""
-    for step in _STEP.findall(failure.path):
-        if step == _OPEN and isinstance(holder, list) and holder:
-            index = _narrowed(holder, list(holder), failure, plain, target)
-            holder, exact = holder[0], f"{exact}[{index}]"
-        elif step == _OPEN and isinstance(holder, dict) and holder:
-            _narrowed(holder, list(holder.items()), failure, plain, target)
-            name, member = next(iter(holder.items()))
-            holder, exact = member, f"{exact}[{name}]"
-        elif step != _OPEN and isinstance(holder, dict) and step in holder:
-            holder, exact = holder[step], f"{exact}.{step}"
+    for step in _STEP.finditer(failure.path):
+        if step["index"] is not None:
+            holder, exact = holder[int(step["index"])], exact + step[0]
+        elif step["name"] is not None:
+            # The last name of the path may be a field that is missing.
+            holder, exact = holder.get(step["name"]), f"{exact}.{step[0]}"
         else:
-            return failure
+            name = _failing_entry(holder, failure, plain, target)
+            holder, exact = holder[name], f"{exact}[{name}]"
     return InvalidObject(exact.removeprefix("."), failure.reason)
 
 
-def _narrowed(holder: Any, entries: list[Any], failure: InvalidObject, plain: Any, target: Any) -> int:
-    """Leave in the list or object only the entry that fails, found by halving; its place."""
+def _failing_entry(holder: dict[str, Any], failure: InvalidObject, plain: Any, target: Any) -> str:
+    """The first entry of a map that fails, found by halving; it alone is left in the map."""
+    entries = list(holder.items())
     good, bad = 0, len(entries)
     while bad - good > 1:
         middle = (good + bad) // 2
-        _refill(holder, entries[:middle])
+        holder.clear()
+        holder.update(entries[:middle])
         if _fails_alike(failure, plain, target):
             bad = middle
         else:
             good = middle
-    _refill(holder, entries[bad - 1 : bad])
-    return bad - 1
-
-
-def _refill(holder: Any, entries: list[Any]) -> None:
     holder.clear()
-    if isinstance(holder, list):
-        holder.extend(entries)
-    else:
-        holder.update(entries)
+    holder.update(entries[bad - 1 : bad])
+    return entries[bad - 1][0]
 
 
 def _fails_alike(failure: InvalidObject, plain: Any, target: Any) -> bool:
