@@ -183,7 +183,7 @@ def _decode_plain(value: bytes, inside: str | None, target: Any, convert: Any, f
     try:
         plain = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise failure or described(error) from None
+        raise described(error) from None
     if inside is not None:
         plain = plain[inside]
     if not isinstance(plain, dict):
