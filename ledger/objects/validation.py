@@ -16,6 +16,7 @@ from ledger.objects.admission_check import AdmissionCheck
 from ledger.objects.cluster_queue import ClusterQueue, ClusterQueueSpec
 from ledger.objects.cohort import Cohort
 from ledger.objects.configuration import Configuration
+from ledger.objects.device_mappings import mapping_problems
 from ledger.objects.errors import InvalidObject
 from ledger.objects.label_selector import LabelSelector
 from ledger.objects.local_queue import LocalQueue
@@ -282,7 +283,9 @@ def validate_label_selector(selector: LabelSelector, path: str) -> None:
 
 
 def validate_configuration(configuration: Configuration) -> None:
-    """Admission 1.8. Device class mappings have their own rules (dra 5.3)."""
+    """Admission 1.8 and dra 5.3."""
+    if configuration.resources.device_class_mappings:
+        _validate_mappings(configuration)
     resources = configuration.resources
     refuse(
         resources.quota_check_strategy == "IgnoreUndeclared" and bool(resources.exclude_resource_prefixes),
@@ -311,6 +314,24 @@ def validate_configuration(configuration: Configuration) -> None:
         refuse(waiting.timeout < 0, "waitForPodsReady.timeout", "must not be negative")
         recovery = waiting.recovery_timeout
         refuse(recovery is not None and recovery < 0, "waitForPodsReady.recoveryTimeout", "must not be negative")
+
+
+def _validate_mappings(configuration: Configuration) -> None:
+    """All that is wrong is told, at the place of the first."""
+    problems = mapping_problems(configuration, _compile_error)
+    if problems:
+        more = "".join(f"; {problem.path}: {problem.reason}" for problem in problems[1:])
+        raise InvalidObject(problems[0].path, f"{problems[0].reason}{more}")
+
+
+def _compile_error(expression: str) -> str | None:
+    from ledger.cel import CompileError, compile_expression
+
+    try:
+        compile_expression(expression)
+    except CompileError as error:
+        return str(error)
+    return None
 
 
 # --- workloads: on the hot path --------------------------------------------------------------------------------
