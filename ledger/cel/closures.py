@@ -291,7 +291,7 @@ def _presence(operand: Closure, name: str) -> Closure:
                 return False
             holder = holder.value
         if is_map(holder):
-            return name in holder
+            return bool(name in holder)
         if type(holder) is Device:
             return name in DEVICE_FIELDS
         raise no_overload(f"has({name})", holder)
@@ -332,7 +332,7 @@ def _not(operand: Closure) -> Closure:
         value = operand(device, slots, budget)
         if type(value) is not bool:
             raise no_overload("!_", value)
-        return not value
+        return value is False
 
     return negation
 

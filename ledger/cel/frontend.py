@@ -41,14 +41,20 @@ class _Environments(NamedTuple):
 
 @functools.cache
 def environments() -> _Environments:
-    from cel_expr_python import cel
-    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
+    from cel_expr_python import cel  # type: ignore[import-untyped]
+    from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings  # type: ignore[import-untyped]
 
     kinds = cel.Type
     quantity = kinds.AbstractType("kubernetes.Quantity")
     semver = kinds.AbstractType("kubernetes.Semver")
     functions = [
-        cel.FunctionDecl(name, [cel.Overload(f"{name}_{i}", result, parameters, member) for i, (result, parameters, member) in enumerate(overloads)])  # noqa: E501
+        cel.FunctionDecl(
+            name,
+            [
+                cel.Overload(f"{name}_{i}", result, parameters, member)
+                for i, (result, parameters, member) in enumerate(overloads)
+            ],
+        )
         for name, overloads in _declarations(kinds, quantity, semver).items()
     ]
     extensions = [ext_strings.ExtStrings(), ext_optional.ExtOptional(), ext_bindings.ExtBindings()]

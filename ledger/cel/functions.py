@@ -513,4 +513,3 @@ FUNCTIONS: dict[str, tuple[int, int, Function]] = {
         "getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
         "getHours", "getMinutes", "getSeconds", "getMilliseconds")},
 }  # fmt: skip
-

@@ -14,9 +14,7 @@ _UNITS = {
     "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND,
 }  # fmt: skip
 _STEP = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)")
-_MOMENT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII
-)
+_MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)\Z", re.ASCII)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _LONGEST = 315_576_000_000 * SECOND

@@ -79,7 +79,7 @@ def _scale(digits: int, power: int) -> int:
     if digits == 0:
         return 0
     if power >= 0:
-        return digits * 10**power if power <= 40 else _LIMIT
+        return digits * int(10**power) if power <= 40 else _LIMIT
     if -power > _LONGEST + 8:
         return 1
-    return -(-digits // 10**-power)
+    return -(-digits // int(10**-power))

@@ -39,9 +39,7 @@ _DEVICE = _Place("device")
 def analyse(checked: Checked) -> Reads:
     visitor = _Visitor(checked.references)
     visitor.consume(checked.root, {})
-    return Reads(
-        _drivers(checked.root, checked.references), frozenset(visitor.names), visitor.sharing, visitor.whole
-    )
+    return Reads(_drivers(checked.root, checked.references), frozenset(visitor.names), visitor.sharing, visitor.whole)
 
 
 class _Visitor:

@@ -9,9 +9,7 @@ from ledger.cel.errors import bad_argument
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _IDENTIFIERS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
-_SHAPE = re.compile(
-    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIERS}))?(?:\+({_IDENTIFIERS}))?\Z", re.ASCII
-)
+_SHAPE = re.compile(rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_IDENTIFIERS}))?(?:\+({_IDENTIFIERS}))?\Z", re.ASCII)
 _LONGEST = 256
 
 

@@ -110,7 +110,7 @@ def _reference(data: bytes) -> tuple[int, str]:
 def _node(data: bytes, depth: int) -> Node:
     if depth > _DEEPEST:
         raise MalformedTree("nested too deeply")
-    identity, node = 0, None
+    identity = 0
     body: tuple[int, bytes] | None = None
     for number, value in fields(data):
         if number == 2:
@@ -121,20 +121,18 @@ def _node(data: bytes, depth: int) -> Node:
         raise MalformedTree("an expression without content")
     number, content = body
     if number == 3:
-        node = _constant(identity, content)
-    elif number == 4:
-        node = Ident(identity, next((_text(v) for n, v in fields(content) if n == 1), ""))
-    elif number == 5:
-        node = _select(identity, content, depth)
-    elif number == 6:
-        node = _call(identity, content, depth)
-    elif number == 7:
-        node = _list(identity, content, depth)
-    elif number == 8:
-        node = _map(identity, content, depth)
-    else:
-        node = _comprehension(identity, content, depth)
-    return node
+        return _constant(identity, content)
+    if number == 4:
+        return Ident(identity, next((_text(v) for n, v in fields(content) if n == 1), ""))
+    if number == 5:
+        return _select(identity, content, depth)
+    if number == 6:
+        return _call(identity, content, depth)
+    if number == 7:
+        return _list(identity, content, depth)
+    if number == 8:
+        return _map(identity, content, depth)
+    return _comprehension(identity, content, depth)
 
 
 def _constant(identity: int, data: bytes) -> Constant:

@@ -1,0 +1,49 @@
+"""Bipartite matching between requests and exclusive devices."""
+
+from __future__ import annotations
+
+
+def all_matched(seats: list[int], candidates: list[list[int]]) -> int:
+    """How many seats can be filled at once when each request draws from its candidates and no device serves twice.
+
+    Requests with the fewest candidates go first; a greedy choice that blocks another request is undone along an
+    augmenting path.
+    """
+    owner: dict[int, int] = {}
+    filled = 0
+    order = sorted(range(len(seats)), key=lambda request: (len(candidates[request]), request))
+    for request in order:
+        for _ in range(min(seats[request], len(candidates[request]))):
+            if not _augment(request, candidates, owner):
+                break
+            filled += 1
+    return filled
+
+
+def _augment(request: int, candidates: list[list[int]], owner: dict[int, int]) -> bool:
+    """Find a free device for one more seat of the request, moving others where that helps; breadth first."""
+    came_from: dict[int, tuple[int, int | None]] = {}
+    waiting: list[tuple[int, int | None]] = [(request, None)]
+    visited = {request}
+    for current, through in waiting:
+        for device in candidates[current]:
+            if device in came_from or owner.get(device) == current:
+                continue
+            came_from[device] = (current, through)
+            holder = owner.get(device)
+            if holder is None:
+                _hand_over(device, came_from, owner)
+                return True
+            if holder not in visited:
+                visited.add(holder)
+                waiting.append((holder, device))
+    return False
+
+
+def _hand_over(device: int, came_from: dict[int, tuple[int, int | None]], owner: dict[int, int]) -> None:
+    """Give each device on the path to the request that reached it; the one it leaves was reached before."""
+    current: int | None = device
+    while current is not None:
+        request, through = came_from[current]
+        owner[current] = request
+        current = through
