@@ -36,7 +36,7 @@ class ClusterQueueNode(Node):
 
     `active` says whether it takes part in scheduling (4.9); an inactive one keeps its quota and usage in the tree.
     `generation` is the counter of 5.5.3. `holders` are the workloads whose charge is in `usage`; `admitted_usage`
-    counts only the admitted ones of them.
+    counts only the admitted ones of them. `stuck` is the quirk of 3.9.7.
     """
 
     __slots__ = (
@@ -60,12 +60,14 @@ class ClusterQueueNode(Node):
         "prefers_preempting",
         "reclaim_within_cohort",
         "source",
+        "stuck",
         "within_cluster_queue",
     )
 
     def __init__(self, source: ClusterQueue, numbers: FlavorResources) -> None:
         super().__init__(source.metadata.name)
         self.active = False
+        self.stuck = False
         self.inactive_reason = ""
         self.inactive_message = ""
         self.generation = 0

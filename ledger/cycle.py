@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ledger.amounts import add, divide, multiply, subtract
+from ledger.amounts import add, subtract
 from ledger.assignment import Assignment, Mode, SearchMode
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.fair_preemption import FairVictimSearch
@@ -17,7 +17,7 @@ from ledger.flavors import FlavorSearch, GranularMode, SearchRules
 from ledger.ordering import Entry, OrderRules, classical_order, fair_order
 from ledger.pending import Preemptor
 from ledger.preemption import find_classical_victims
-from ledger.requests import PodSetRequests
+from ledger.requests import scaled_to
 from ledger.tree import (
     FlavorResources,
     Journal,
@@ -201,7 +201,7 @@ class Cycle:
             counts = [
                 pod_set.count - delta * middle // total for pod_set, delta in zip(spec_sets, deltas, strict=True)
             ]
-            probe = search.assign([scaled(p, count) for p, count in zip(state.pod_sets, counts, strict=True)])
+            probe = search.assign([scaled_to(p, count) for p, count in zip(state.pod_sets, counts, strict=True)])
             targets = self._victims(entry, probe)
             if probe.mode is Mode.FIT or targets:
                 found = (middle, probe, targets)
@@ -455,16 +455,4 @@ class Cycle:
             tried = after.tried if after else ()
             state_of_scan.append((entry.state.uid, tuple(tuple(sorted(pod_set.items())) for pod_set in tried)))
         return tuple(state_of_scan) if moved else None
-
-
-def scaled(pod_set: PodSetRequests, count: int) -> PodSetRequests:
-    """2.10.1: integer division first."""
-    if pod_set.count in (0, count):
-        return pod_set
-    requests = {
-        resource: multiply(divide(amount, pod_set.count), count) for resource, amount in pod_set.requests.items()
-    }
-    return PodSetRequests(pod_set.name, count, requests)
-
-
 

@@ -17,6 +17,7 @@ from ledger.assignment import (
 )
 from ledger.cluster_queue import NEVER, ClusterQueueNode, ResourceGroup
 from ledger.requests import PodSetRequests, fnv1a_order
+from ledger.selectors import UnparsableAffinity
 from ledger.tree import available, borrow_level, potential
 from ledger.workloads import PassedOver, Shortage, WorkloadState
 
@@ -27,10 +28,6 @@ GranularMode = tuple[SearchMode, int]
 
 _BEST: Final[GranularMode] = (SearchMode.FIT, 0)
 _WORST: Final[GranularMode] = (SearchMode.NO_FIT, 2**31)
-
-
-class BadAffinity(Exception):
-    """A node affinity expression that cannot be read fails its whole pod set group (5.3.7)."""
 
 
 class SearchRules(NamedTuple):
@@ -147,7 +144,7 @@ class FlavorSearch:
                 continue
             try:
                 mismatch = self._mismatch(members, flavor)
-            except BadAffinity as error:
+            except UnparsableAffinity as error:
                 self._pass_over(members, flavor, opener, str(error))
                 return None
             if mismatch is not None:

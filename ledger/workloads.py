@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ledger.objects.workload import Workload
-from ledger.requests import PodSetRequests
+from ledger.requests import PodSetRequests, Problem
 from ledger.timestamps import Timestamp
+
+if TYPE_CHECKING:
+    from ledger.cluster_queue import ClusterQueueNode
 
 
 class AssignedPodSet(NamedTuple):
@@ -23,7 +26,9 @@ class Reservation:
 
     `usage` is what counts in the ClusterQueue's table (admission 2.7.2, per flavor-resource number); `charged` says
     whether it does (the ClusterQueue may not exist, admission 3.3.6). `echoed` turns True once an object showed the
-    reservation: before that an object without it is merely old news, after that it is a loss.
+    reservation: before that an object without it is merely old news, after that it is a loss. `evicted_before` and
+    `lost_before` are the times of Evicted and of QuotaReserved False that the object carried when it was reserved, to
+    tell old news from a loss before the first echo.
     """
 
     __slots__ = (
@@ -33,6 +38,7 @@ class Reservation:
         "echoed",
         "evicted_before",
         "flavor_resources",
+        "lost_before",
         "pod_sets",
         "reserved_at",
         "usage",
@@ -46,7 +52,8 @@ class Reservation:
         *,
         echoed: bool,
         admitted: bool,
-        evicted_before: Timestamp | None,
+        evicted_before: Timestamp | None = None,
+        lost_before: Timestamp | None = None,
     ) -> None:
         self.cluster_queue = cluster_queue
         self.pod_sets = pod_sets
@@ -54,6 +61,7 @@ class Reservation:
         self.echoed = echoed
         self.admitted = admitted
         self.evicted_before = evicted_before
+        self.lost_before = lost_before
         self.charged = False
         self.usage: dict[int, int] = {}
         self.flavor_resources: frozenset[int] = frozenset()
@@ -118,12 +126,14 @@ class WorkloadState:
         "place",
         "pod_sets",
         "priority",
+        "problems",
         "reservation",
         "shape",
         "told",
         "uid",
         "verdict",
         "victim_key",
+        "waiting_in",
         "workload",
     )
 
@@ -136,7 +146,8 @@ class WorkloadState:
         self.priority = 0
         self.order_time = 0
         self.pod_sets: tuple[PodSetRequests, ...] | None = None
-        self.shape: object = None
+        self.problems: tuple[Problem, ...] = ()
+        self.shape: bytes | None = None
         self.memory: FlavorMemory | None = None
         self.reservation: Reservation | None = None
         self.evicted_at: Timestamp | None = None
@@ -145,6 +156,7 @@ class WorkloadState:
         self.flavor_matches: dict[tuple[int, str], tuple[int, str | None]] = {}
         self.place: str | None = None
         self.heap_key: tuple[int, int, str] | None = None
+        self.waiting_in: ClusterQueueNode | None = None
         self.victim_key: tuple[int, int, str] | None = None
         self.verdict: Verdict | None = None
         self.told: tuple[str, str] | None = None

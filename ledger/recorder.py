@@ -1,0 +1,336 @@
+"""Turns what the fold does into decisions: numbers them, chains them, and keeps those of the running event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from ledger import decisions
+from ledger.amounts import MAXIMUM
+from ledger.assignment import Assignment
+from ledger.cluster_queue import ClusterQueueNode
+from ledger.cycle import Preempting, Reserved
+from ledger.decisions import (
+    GENESIS,
+    RULES_VERSION,
+    Amounts,
+    Cause,
+    DecisionRecord,
+    FlavorPassedOver,
+    Holder,
+    Missing,
+    PodSetReservation,
+    PreemptionShares,
+    PreemptorReference,
+    QuotaValues,
+    ShareValue,
+    WorkloadReference,
+)
+from ledger.flavors import missing
+from ledger.quantity import canonical
+from ledger.shares import Share
+from ledger.timestamps import format_timestamp
+from ledger.tree import CohortNode, Node
+from ledger.victims import Target
+from ledger.workloads import AssignedPodSet, Reservation, Shortage, Verdict, WorkloadState
+
+if TYPE_CHECKING:
+    from ledger.state import State
+
+HOLDERS_NAMED = 8
+"""How many holders of a missing flavor-resource a `Pending` names, the largest first."""
+
+
+class Recorder:
+    """The decisions of one cluster. `seq` and `last_hash` continue the chain (design 6)."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.seq = 0
+        self.last_hash = GENESIS
+        self._records: list[DecisionRecord] = []
+        self.cause = Cause(topic="", partition=0, offset=0, index=0)
+
+    def take(self) -> list[DecisionRecord]:
+        """What was decided since the last call."""
+        records, self._records = self._records, []
+        return records
+
+    def reserved(self, reserved: Reserved, cycle: int) -> None:
+        entry = reserved.entry
+        queue, assignment, state = entry.queue, entry.assignment, entry.state
+        assert assignment is not None and state.reservation is not None
+        self._append(
+            decisions.QuotaReserved(
+                workload=reference(state),
+                cluster_queue=queue.name,
+                pod_sets=[pod_set_reservation(p) for p in state.reservation.pod_sets],
+                borrowed=self._borrowed(queue, assignment.usage),
+                cycle=cycle,
+                position=reserved.position,
+                considered=self._passed_over(assignment),
+                **self._head(),
+            )
+        )
+
+    def admitted(self, state: WorkloadState, cluster_queue: str) -> None:
+        self._append(decisions.Admitted(workload=reference(state), cluster_queue=cluster_queue, **self._head()))
+
+    def preempted(
+        self,
+        preempting: Preempting,
+        target: Target,
+        needed: Mapping[int, int],
+        shares: tuple[Share, Share, Share] | None,
+        cycle: int,
+    ) -> None:
+        preemptor, victim = preempting.entry.state, target.state
+        assert victim.reservation is not None
+        self._append(
+            decisions.Preempted(
+                workload=reference(victim),
+                cluster_queue=target.queue.name,
+                reason=target.reason,
+                rule=target.rule,
+                preemptor=PreemptorReference(
+                    namespace=preemptor.namespace,
+                    name=preemptor.name,
+                    uid=preemptor.uid,
+                    cluster_queue=preempting.entry.queue.name,
+                ),
+                priority=victim.priority,
+                preemptor_priority=preemptor.priority,
+                usage=self.amounts(victim.reservation.usage),
+                needed=self.amounts(needed),
+                shares=None
+                if shares is None
+                else PreemptionShares(
+                    preemptor=share_value(shares[0]),
+                    victim_before=share_value(shares[1]),
+                    victim_after=share_value(shares[2]),
+                ),
+                cycle=cycle,
+                **self._head(),
+            )
+        )
+
+    def evicted(self, state: WorkloadState, cluster_queue: str, reason: str, message: str) -> None:
+        self._append(
+            decisions.Evicted(
+                workload=reference(state), cluster_queue=cluster_queue, reason=reason, message=message, **self._head()
+            )
+        )
+
+    def released(self, state: WorkloadState, reservation: Reservation, reason: str, usage: Mapping[int, int]) -> None:
+        self._append(
+            decisions.Released(
+                workload=reference(state),
+                cluster_queue=reservation.cluster_queue,
+                reason=reason,
+                usage=self.amounts(usage),
+                **self._head(),
+            )
+        )
+
+    def requeued(self, state: WorkloadState, cluster_queue: str, reason: str, not_before: int | None) -> None:
+        self._append(
+            decisions.Requeued(
+                workload=reference(state),
+                cluster_queue=cluster_queue,
+                reason=reason,
+                not_before="" if not_before is None else format_timestamp(not_before),
+                **self._head(),
+            )
+        )
+
+    def pending(self, state: WorkloadState, queue: ClusterQueueNode | None, verdict: Verdict) -> None:
+        self._append(
+            decisions.Pending(
+                workload=reference(state),
+                cluster_queue=queue.name if queue is not None else "",
+                reason=verdict.reason,
+                message=verdict.message,
+                missing=[self._missing(shortage) for shortage in verdict.shortages],
+                held_by=self._holders(queue, verdict.shortages) if queue is not None else [],
+                considered=[
+                    FlavorPassedOver(pod_set=p.pod_set, flavor=p.flavor, resource=p.resource, reason=p.reason)
+                    for p in verdict.passed_over
+                ],
+                members=list(verdict.members),
+                round=list(verdict.rounds),
+                **self._head(),
+            )
+        )
+
+    def inadmissible(self, state: WorkloadState, cluster_queue: str, reason: str, message: str) -> None:
+        self._append(
+            decisions.Inadmissible(
+                workload=reference(state), cluster_queue=cluster_queue, reason=reason, message=message, **self._head()
+            )
+        )
+
+    def share_changed(self, node: Node, share: Share) -> None:
+        value = share_value(share)
+        is_cohort = isinstance(node, CohortNode)
+        self._append(
+            decisions.ShareChanged(
+                cluster_queue="" if is_cohort else node.name,
+                cohort=node.name if is_cohort else "",
+                share=value.share,
+                weighted_share=value.weighted_share,
+                dominant_resource=share.resource,
+                weight=share.weight,
+                **self._head(),
+            )
+        )
+
+    def quota_changed(self, node: Node, before: Mapping[int, QuotaValues], after: Mapping[int, QuotaValues]) -> None:
+        """One record for each row that changed, in the order of flavor and resource."""
+        is_cohort = isinstance(node, CohortNode)
+        for fr in self._state.numbers.by_name({*before, *after}):
+            old, new = before.get(fr), after.get(fr)
+            if old == new:
+                continue
+            flavor, resource = self._state.numbers.names[fr]
+            self._append(
+                decisions.QuotaChanged(
+                    cluster_queue="" if is_cohort else node.name,
+                    cohort=node.name if is_cohort else "",
+                    flavor=flavor,
+                    resource=resource,
+                    before=old,
+                    after=new,
+                    **self._head(),
+                )
+            )
+
+    def declared_quota(self, node: Node) -> dict[int, QuotaValues]:
+        """What a node declares now, as records show it."""
+        names = self._state.numbers.names
+        return {
+            fr: QuotaValues(
+                nominal=quantity_text(names[fr][1], nominal),
+                borrowing_limit=_limit_text(names[fr][1], node.borrowing_limit.get(fr)),
+                lending_limit=_limit_text(names[fr][1], node.lending_limit.get(fr)),
+            )
+            for fr, nominal in node.nominal.items()
+        }
+
+    def amounts(self, usage: Mapping[int, int]) -> Amounts:
+        """Flavor -> resource -> quantity, both ascending."""
+        nested: Amounts = {}
+        for fr in self._state.numbers.by_name(usage):
+            flavor, resource = self._state.numbers.names[fr]
+            nested.setdefault(flavor, {})[resource] = canonical(resource, usage[fr])
+        return nested
+
+    def _append(self, decision: decisions.Decision) -> None:
+        record = decisions.encode_decision(decision)
+        self.seq, self.last_hash = record.seq, record.hash
+        self._records.append(record)
+
+    def _head(self) -> dict[str, object]:
+        return {
+            "seq": self.seq + 1,
+            "cluster": self._state.cluster,
+            "at": format_timestamp(self._state.now),
+            "cause": self.cause,
+            "rules": f"{self._state.configuration.ledger.rules}/{RULES_VERSION}",
+            "prev": self.last_hash,
+        }
+
+    def _borrowed(self, queue: ClusterQueueNode, usage: Mapping[int, int]) -> Amounts:
+        """How much of the queue's usage in these rows exceeds its nominal quota now."""
+        if queue.parent is None:
+            return {}
+        over = {fr: queue.usage.get(fr, 0) - queue.nominal.get(fr, 0) for fr in usage}
+        return self.amounts({fr: value for fr, value in over.items() if value > 0})
+
+    def _passed_over(self, assignment: Assignment) -> list[FlavorPassedOver]:
+        """Flavors that were looked at and not taken: for lack of quota, or because they do not match."""
+        taken = {(p.name, a.flavor) for p in assignment.pod_sets for a in p.flavors.values()}
+        considered = [
+            FlavorPassedOver(pod_set=p.pod_set, flavor=p.flavor, resource=p.resource, reason=p.reason)
+            for p in assignment.passed_over
+        ]
+        for shortage in assignment.shortages:
+            flavor, resource = self._state.numbers.names[shortage.flavor_resource]
+            if (shortage.pod_set, flavor) not in taken:
+                reason = "ExceedsMaxQuota" if shortage.requested > shortage.maximum else "WaitingForQuota"
+                considered.append(
+                    FlavorPassedOver(
+                        pod_set=shortage.pod_set,
+                        flavor=flavor,
+                        resource=resource,
+                        reason=reason,
+                        missing=quantity_text(resource, missing(shortage)),
+                    )
+                )
+        return considered
+
+    def _missing(self, shortage: Shortage) -> Missing:
+        flavor, resource = self._state.numbers.names[shortage.flavor_resource]
+        return Missing(
+            pod_set=shortage.pod_set,
+            flavor=flavor,
+            resource=resource,
+            requested=quantity_text(resource, shortage.requested),
+            available=quantity_text(resource, shortage.available),
+            maximum=quantity_text(resource, shortage.maximum),
+            missing=quantity_text(resource, missing(shortage)),
+        )
+
+    def _holders(self, queue: ClusterQueueNode, shortages: Iterable[Shortage]) -> list[Holder]:
+        """The queues of the tree that hold most of what is missing, those that borrow it first."""
+        holders: list[Holder] = []
+        frs = dict.fromkeys(s.flavor_resource for s in shortages if s.requested <= s.maximum)
+        for fr in self._state.numbers.by_name(frs):
+            flavor, resource = self._state.numbers.names[fr]
+            ranked = []
+            for other in queue.tree.queues:
+                held = other.usage.get(fr, 0)
+                if held > 0:
+                    nominal = other.nominal.get(fr, 0)
+                    borrowed = max(0, held - nominal) if other.parent is not None else 0
+                    ranked.append((-borrowed, -held, other.name, nominal))
+            for negative_borrowed, negative_held, name, nominal in sorted(ranked)[:HOLDERS_NAMED]:
+                can_reclaim = name != queue.name and queue.reclaim_within_cohort != "Never" and negative_borrowed < 0
+                holders.append(
+                    Holder(
+                        cluster_queue=name,
+                        flavor=flavor,
+                        resource=resource,
+                        held=quantity_text(resource, -negative_held),
+                        nominal=quantity_text(resource, nominal),
+                        borrowed=quantity_text(resource, -negative_borrowed),
+                        reclaimable=can_reclaim,
+                    )
+                )
+        return holders
+
+
+def reference(state: WorkloadState) -> WorkloadReference:
+    return WorkloadReference(namespace=state.namespace, name=state.name, uid=state.uid)
+
+
+def pod_set_reservation(pod_set: AssignedPodSet) -> PodSetReservation:
+    return PodSetReservation(
+        name=pod_set.name,
+        count=pod_set.count,
+        flavors=pod_set.flavors,
+        usage={resource: canonical(resource, value) for resource, value in pod_set.usage.items()},
+    )
+
+
+def share_value(share: Share) -> ShareValue:
+    weighted = share.weighted
+    return ShareValue(share=None if weighted == float("inf") else weighted, weighted_share=share.reported)
+
+
+def quantity_text(resource: str, amount: int) -> str:
+    """A canonical quantity; `unlimited` for what is none (admission 0.4.1)."""
+    return "unlimited" if amount >= MAXIMUM else canonical(resource, amount)
+
+
+def _limit_text(resource: str, limit: int | None) -> str | None:
+    return None if limit is None else quantity_text(resource, limit)

@@ -1,0 +1,54 @@
+"""Rows of the table `quota` (design 7): what one ClusterQueue has and holds of one resource on one flavor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from ledger.cluster_queue import ClusterQueueNode
+from ledger.recorder import quantity_text
+from ledger.tree import FlavorResources
+
+
+class RowKey(NamedTuple):
+    cluster: str
+    cluster_queue: str
+    flavor: str
+    resource: str
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """Quantities are canonical. `reserved` counts all that hold quota, `used` the admitted ones of them, `borrowed` is
+    what exceeds nominal quota (0 without a cohort, admission 1.1.5). An absent limit is no limit. `declared` is False
+    for usage that stayed on a row which is no longer in the spec. `counts` says what one unit of the resource is."""
+
+    nominal: str
+    borrowing_limit: str | None = None
+    lending_limit: str | None = None
+    reserved: str
+    used: str
+    borrowed: str
+    declared: bool = True
+    counts: dict[str, object]
+
+
+def row_of(queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: dict[str, object]) -> Row | None:
+    """None where the queue neither declares the row nor holds anything there."""
+    reserved = queue.usage.get(fr, 0)
+    declared = fr in queue.nominal
+    if not declared and reserved == 0:
+        return None
+    resource = numbers.names[fr][1]
+    nominal = queue.nominal.get(fr, 0)
+    borrowing, lending = queue.borrowing_limit.get(fr), queue.lending_limit.get(fr)
+    return Row(
+        nominal=quantity_text(resource, nominal),
+        borrowing_limit=None if borrowing is None else quantity_text(resource, borrowing),
+        lending_limit=None if lending is None else quantity_text(resource, lending),
+        reserved=quantity_text(resource, reserved),
+        used=quantity_text(resource, queue.admitted_usage.get(fr, 0)),
+        borrowed=quantity_text(resource, max(0, reserved - nominal) if queue.parent is not None else 0),
+        declared=declared,
+        counts=counts,
+    )

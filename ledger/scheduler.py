@@ -1,0 +1,159 @@
+"""Runs scheduling cycles on trees until nothing changes, and makes their outcomes part of the state (design 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.cluster_queue import ClusterQueueNode
+from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Surroundings
+from ledger.fair_preemption import almost_common_ancestors
+from ledger.objects.configuration import Configuration
+from ledger.objects.workload import condition
+from ledger.ordering import Entry, OrderRules
+from ledger.recorder import Recorder
+from ledger.shares import Share, share_of
+from ledger.state import State
+from ledger.tree import Journal, Tree, roll_back
+from ledger.victims import Target, take_out
+from ledger.workload_events import WorkloadEvents
+from ledger.workloads import Reservation, Verdict, WorkloadState
+
+
+class Scheduler:
+    """Decides for one cluster. It alone takes quota and names victims."""
+
+    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents) -> None:
+        self._state = state
+        self._recorder = recorder
+        self._workloads = workloads
+        self._configuration: Configuration | None = None
+        self._rules = rules_of(state.configuration)
+        self._surroundings = Surroundings(self._refuse, state.mismatch, state.backoff_expired, self._is_loop)
+
+    def settle(self, trees: Sequence[Tree]) -> None:
+        """Run cycles on each tree until none changes anything. Trees do not influence each other."""
+        if self._configuration is not self._state.configuration:
+            self._configuration = self._state.configuration
+            self._rules = rules_of(self._state.configuration)
+        for tree in trees:
+            self._settle(tree)
+
+    def retry(self, trees: Sequence[Tree]) -> None:
+        """4.7.1: move what is parked in these trees to the heaps; trees with a circle are left out."""
+        state = self._state
+        for tree in trees:
+            if tree.cyclic:
+                continue
+            for queue in tree.queues:
+                queue.pending.retry(
+                    lambda namespace, queue=queue: state.namespace_matches(queue, namespace),  # type: ignore[misc]
+                    state.backoff_expired,
+                )
+
+    def _settle(self, tree: Tree) -> None:
+        scans: set[object] = set()
+        while True:
+            cycle = Cycle(tree, self._state.numbers, self._rules, self._surroundings)
+            for outcome in cycle.run():
+                if isinstance(outcome, Reserved):
+                    self._reserve(cycle, outcome, tree.cycle)
+                else:
+                    self._preempt(outcome, tree.cycle)
+            for state in cycle.told:
+                self._state.told[state.uid] = state
+            if cycle.changed:
+                scans.clear()
+                continue
+            # Without a change only flavor scans can move on. A state of all scans that was there before would go
+            # round for ever without a decision: a scan that wraps around is no progress.
+            progress = cycle.progress()
+            if progress is None or progress in scans:
+                return
+            scans.add(progress)
+
+    def _reserve(self, cycle: Cycle, outcome: Reserved, number: int) -> None:
+        """7.1: the workload leaves the queue and holds quota at the same instant."""
+        entry = outcome.entry
+        queue, state, assignment = entry.queue, entry.state, entry.assignment
+        assert assignment is not None
+        evicted = condition(state.workload, "Evicted")
+        lost = condition(state.workload, "QuotaReserved")
+        reservation = Reservation(
+            queue.name,
+            assignment.to_admit(),
+            self._state.now,
+            echoed=False,
+            admitted=False,
+            evicted_before=evicted.last_transition_time if evicted is not None and evicted.status == "True" else None,
+            lost_before=lost.last_transition_time if lost is not None and lost.status == "False" else None,
+        )
+        self._workloads.leave_queue(state)
+        state.verdict = state.told = None
+        self._state.give(state, reservation)
+        cycle.charge(entry)
+        self._state.mark_rows(reservation)
+        self._recorder.reserved(outcome, number)
+        self._workloads.admit_if_ready(state)
+
+    def _preempt(self, outcome: Preempting, number: int) -> None:
+        for target, needed in zip(outcome.targets, outcome.needed, strict=True):
+            shares = self._shares(outcome.entry, target) if self._rules.strategies is not None else None
+            self._workloads.mark_evicted(target.state, "Preempted")
+            self._recorder.preempted(outcome, target, needed, shares, number)
+
+    def _shares(self, entry: Entry, target: Target) -> tuple[Share, Share, Share] | None:
+        """R4.12: the shares that are compared, the preemptor's request included, before and after this victim."""
+        if target.queue is entry.queue:
+            return None
+        numbers = self._state.numbers
+        ours, theirs = almost_common_ancestors(entry.queue, target.queue)
+        journal: Journal = []
+        before = share_of(theirs, numbers)
+        # The preemptor's request is part of the tables from the moment its victims were claimed (5.7.4).
+        preemptor = share_of(ours, numbers)
+        take_out(target.queue, target.state, journal)
+        after = share_of(theirs, numbers)
+        roll_back(journal)
+        return preemptor, before, after
+
+    def _refuse(self, queue: ClusterQueueNode, state: WorkloadState) -> tuple[Verdict, str] | None:
+        """5.2: the first check that the head does not pass, and its requeue reason."""
+        if any(check.state in ("Retry", "Rejected") for check in state.workload.status.admission_checks):
+            return Verdict("PendingEvaluation", "the workload has failed admission checks"), GENERIC
+        if queue.tree.cyclic:
+            return Verdict("Suspended", f"ClusterQueue {queue.name} is inactive: its cohorts run in a circle"), GENERIC
+        if state.namespace not in self._state.namespaces:
+            return Verdict("Misconfigured", f"namespace {state.namespace} does not exist"), GENERIC
+        if not self._state.namespace_matches(queue, state.namespace):
+            message = f"namespace {state.namespace} does not match the selector of ClusterQueue {queue.name}"
+            return Verdict("Misconfigured", message), NAMESPACE_MISMATCH
+        if state.problems:
+            message = "; ".join(f"{problem.path}: {problem.reason}" for problem in state.problems)
+            return Verdict("Misconfigured", message), GENERIC
+        return None
+
+    def _is_loop(self, entry: Entry, targets: Sequence[Target]) -> Verdict | None:
+        return None
+
+
+def rules_of(configuration: Configuration) -> CycleRules:
+    """What of the Configuration cycles depend on (admission 1.8 and 9)."""
+    gate = configuration.gate
+    fair = configuration.fair_sharing
+    return CycleRules(
+        order=OrderRules(
+            by_priority=gate("PrioritySortingWithinCohort"),
+            preemptors_first=gate("PrioritizePreemptorWorkloads"),
+            non_borrowing_first=gate("FairSharingPrioritizeNonBorrowing"),
+        ),
+        strategies=None if fair is None else fair.preemption_strategies,
+        prefers_nominal=gate("FairSharingPreemptWithinNominal"),
+        recomputes=gate("RecomputeAssignmentUponPreemptionTargetsOverlap"),
+        keeps_progress=gate("FlavorFungibilityPreserveScanProgress"),
+        partial_admission=gate("PartialAdmission"),
+        bulk_parking=gate("SchedulingEquivalenceHashing"),
+        gates_preemption=gate("ConcurrentAdmission") or gate("MultiKueueOrchestratedPreemption"),
+        fungibility=gate("FlavorFungibility"),
+        ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"
+        and gate("QuotaCheckStrategy"),
+    )

@@ -1,0 +1,313 @@
+"""The state of one cluster: its objects, its trees, its workloads, and the indexes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ledger.amounts import divide, multiply
+from ledger.cluster_queue import ClusterQueueNode
+from ledger.forest import Forest
+from ledger.objects.admission_check import AdmissionCheck
+from ledger.objects.configuration import Configuration
+from ledger.objects.limit_range import LimitRange
+from ledger.objects.local_queue import LocalQueue
+from ledger.objects.namespace import Namespace
+from ledger.objects.resource_flavor import ResourceFlavor
+from ledger.objects.runtime_class import RuntimeClass
+from ledger.objects.topology import Topology
+from ledger.objects.workload import PRIORITY_BOOST, Workload, condition, is_true
+from ledger.objects.workload_priority_class import WorkloadPriorityClass
+from ledger.requests import admissibility_problems, scheduling_shape, total_requests
+from ledger.selectors import UnparsableAffinity, affinity_matches, match_labels, untolerated_taint
+from ledger.timestamps import Timestamp
+from ledger.tree import FlavorResources, Tree
+from ledger.workloads import AssignedPodSet, Reservation, Verdict, WorkloadState
+
+NAMESPACED_NAME = tuple[str, str]
+
+REFERENCE_RULES = "kueue-0.19"
+
+
+class State:
+    """Everything the fold knows. `retries` and `touched` name ClusterQueues whose trees the event concerned: first
+    retries take effect, then cycles run (design 5)."""
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster
+        self.now: Timestamp = Timestamp(0)
+        self.configuration = Configuration()
+        self.numbers = FlavorResources()
+        self.forest = Forest()
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.flavor_versions: dict[str, int] = {}
+        self.namespaces: dict[str, Namespace] = {}
+        self.local_queues: dict[NAMESPACED_NAME, LocalQueue] = {}
+        self.limit_ranges: dict[str, dict[str, LimitRange]] = {}
+        self.runtime_classes: dict[str, RuntimeClass] = {}
+        self.admission_checks: dict[str, AdmissionCheck] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.priority_classes: dict[str, WorkloadPriorityClass] = {}
+        self.workloads: dict[NAMESPACED_NAME, WorkloadState] = {}
+        self.by_local_queue: dict[NAMESPACED_NAME, dict[str, WorkloadState]] = {}
+        self.by_namespace: dict[str, dict[str, WorkloadState]] = {}
+        self.reserved_in: dict[str, dict[str, WorkloadState]] = {}
+        self.queues_by_flavor: dict[str, set[str]] = {}
+        self.queues_by_check: dict[str, set[str]] = {}
+        self.local_queues_of: dict[str, set[NAMESPACED_NAME]] = {}
+        self.retries: set[str] = set()
+        self.touched: set[str] = set()
+        self.dirty_rows: set[tuple[str, int]] = set()
+        self.dirty_shares: set[str] = set()
+        self.told: dict[str, WorkloadState] = {}
+        self.differing_echoes = 0
+
+    # Queues
+
+    @property
+    def repeats_reference(self) -> bool:
+        """Whether the Configuration asks for the reference's rules, bugs included (design 5)."""
+        return self.configuration.ledger.rules == REFERENCE_RULES
+
+    def known_local_queue(self, key: NAMESPACED_NAME) -> LocalQueue | None:
+        """4.1.2: a stopped LocalQueue is unknown to the queues."""
+        queue = self.local_queues.get(key)
+        return queue if queue is not None and queue.spec.stop_policy == "None" else None
+
+    def queue_of(self, state: WorkloadState) -> ClusterQueueNode | None:
+        """The ClusterQueue in which the workload waits, through its LocalQueue (objects 3.1)."""
+        local = self.known_local_queue(state.local_queue)
+        return self.forest.queues.get(local.spec.cluster_queue) if local is not None else None
+
+    def namespace_matches(self, queue: ClusterQueueNode, namespace: str) -> bool:
+        """Whether the namespace exists and the ClusterQueue selects it (objects 3.2)."""
+        known = self.namespaces.get(namespace)
+        return known is not None and match_labels(queue.source.spec.namespace_selector, known.metadata.labels)
+
+    def retry_tree_of(self, cluster_queue: str) -> None:
+        """4.7.1: the inadmissible workloads of the queue's whole tree are to be looked at again."""
+        self.retries.add(cluster_queue)
+        self.touched.add(cluster_queue)
+
+    def trees_of(self, cluster_queues: Iterable[str]) -> list[Tree]:
+        """The trees of these queues, each once, in the order of their names."""
+        queues = self.forest.queues
+        trees = {id(queue.tree): queue.tree for name in cluster_queues if (queue := queues.get(name)) is not None}
+        return sorted(trees.values(), key=lambda tree: (tree.name, bool(tree.cohorts)))
+
+    # Waiting workloads
+
+    def tell(self, state: WorkloadState, verdict: Verdict) -> None:
+        """The workload has a verdict; it becomes a decision at the end of the event, if it is news by then."""
+        state.verdict = verdict
+        self.told[state.uid] = state
+
+    def is_queueable(self, workload: Workload) -> bool:
+        """4.1.1, for a workload without reservation."""
+        if not workload.spec.active or workload.metadata.deletion_timestamp is not None:
+            return False
+        if self.configuration.gate("AdmissionGatedBy") and workload.metadata.annotations.get(_GATED_BY):
+            return False
+        for held in workload.status.conditions:
+            if held.type == "Finished" and held.status == "True":
+                return False
+            if held.type == "QuotaReserved" and held.status == "False" and held.reason == "OnHold":
+                return False
+            if held.type == "WaitingForReplacementPods" and held.status == "True":
+                return False
+        return True
+
+    def is_waiting(self, state: WorkloadState) -> bool:
+        """Whether a workload without reservation still wants one."""
+        return state.workload.spec.active and not is_true(state.workload, "Finished")
+
+    def backoff_expired(self, state: WorkloadState) -> bool:
+        """4.6.1: equality counts as expired."""
+        status = state.workload.status
+        if status.requeue_state is not None:
+            at = status.requeue_state.requeue_at
+            if at is not None and self.now < at:
+                return False
+        requeued = condition(state.workload, "Requeued")
+        return requeued is None or requeued.status != "False"
+
+    def prepare(self, state: WorkloadState) -> None:
+        """Section 2 and 4.3: what the queue needs to know of a waiting workload."""
+        workload = state.workload
+        state.priority = self.effective_priority(workload)
+        state.order_time = self.order_time(workload)
+        limits = [
+            self.limit_ranges[state.namespace][name]
+            for name in sorted(self.limit_ranges.get(state.namespace, ()))
+        ]
+        state.pod_sets = total_requests(
+            workload,
+            limit_ranges=limits,
+            runtime_classes=self.runtime_classes,
+            configuration=self.configuration,
+        )
+        state.problems = tuple(
+            admissibility_problems(workload, limit_ranges=limits, runtime_classes=self.runtime_classes)
+        )
+        shape = scheduling_shape(
+            workload,
+            state.pod_sets,
+            priority=state.priority,
+            limit_ranges=limits,
+            runtime_classes=self.runtime_classes,
+        )
+        if state.shape is not None and shape != state.shape:
+            # 4.5.4, 5.5.5: the flavor memory belongs to the shape it was made for.
+            state.memory = None
+            state.flavor_matches.clear()
+        state.shape = shape
+
+    def effective_priority(self, workload: Workload) -> int:
+        """1.7.1, R0.10."""
+        priority = workload.spec.priority or 0
+        if self.configuration.gate("PriorityBoost"):
+            priority += _signed(workload.metadata.annotations.get(PRIORITY_BOOST, ""))
+        return priority
+
+    def order_time(self, workload: Workload) -> int:
+        """4.3.4, R0.11: times of conditions carry whole seconds."""
+        created = workload.metadata.creation_timestamp or 0
+        evicted = condition(workload, "Evicted")
+        if evicted is not None and evicted.status == "True":
+            at = evicted.last_transition_time or 0
+            waiting = self.configuration.wait_for_pods_ready
+            by_eviction = waiting is None or waiting.requeuing_strategy.timestamp == "Eviction"
+            if evicted.reason == "PodsReadyTimeout" and by_eviction:
+                return at
+            if evicted.reason == "AdmissionCheck":
+                return at
+        if not self.configuration.gate("PrioritySortingWithinCohort"):
+            preempted = condition(workload, "Preempted")
+            if (
+                preempted is not None
+                and preempted.status == "True"
+                and preempted.reason == "InCohortReclaimWhileBorrowing"
+            ):
+                return (preempted.last_transition_time or 0) + 1_000
+        return created
+
+    def mismatch(self, state: WorkloadState, pod_set: int, flavor: str) -> str | None:
+        """5.3.6: why the pod set cannot use the flavor; remembered until the flavor changes. Raises UnparsableAffinity."""
+        version = self.flavor_versions.get(flavor, 0)
+        key = (pod_set, flavor)
+        known = state.flavor_matches.get(key)
+        if known is not None and known[0] == version:
+            return known[1]
+        answer = self._mismatch(state, pod_set, flavor)
+        state.flavor_matches[key] = (version, answer)
+        return answer
+
+    def _mismatch(self, state: WorkloadState, pod_set: int, flavor_name: str) -> str | None:
+        flavor = self.flavors.get(flavor_name)
+        if flavor is None:
+            return "FlavorNotFound"
+        spec_set = state.workload.spec.pod_sets[pod_set]
+        request = spec_set.topology_request
+        if flavor.spec.topology_name and not (request is not None and request.asks_for_topology):
+            queue = self.queue_of(state)
+            if queue is not None and not self._all_flavors_have_topology(queue):
+                return "FlavorIsForTopologyRequests"
+        pod = spec_set.template.spec
+        if flavor.spec.node_taints:
+            taint = untolerated_taint(flavor.spec.node_taints, (*pod.tolerations, *flavor.spec.tolerations))
+            if taint is not None:
+                return f"UntoleratedTaint {taint.key}={taint.value}:{taint.effect}"
+        try:
+            if flavor.spec.node_labels and not affinity_matches(pod, flavor.spec.node_labels):
+                return "NodeAffinityMismatch"
+        except UnparsableAffinity:
+            state.flavor_matches.pop((pod_set, flavor_name), None)
+            raise
+        return None
+
+    def _all_flavors_have_topology(self, queue: ClusterQueueNode) -> bool:
+        flavors = [self.flavors.get(name) for group in queue.groups for name in group.flavors]
+        return all(flavor is not None and flavor.spec.topology_name for flavor in flavors)
+
+    # Reserved workloads
+
+    def give(self, state: WorkloadState, reservation: Reservation) -> None:
+        """The workload holds this reservation from now on, known to whoever asks for the queue's holders."""
+        state.reservation = reservation
+        self.set_usage(state)
+        self.reserved_in.setdefault(reservation.cluster_queue, {})[state.uid] = state
+
+    def take_away(self, state: WorkloadState) -> Reservation:
+        reservation = state.reservation
+        assert reservation is not None
+        queue = self.forest.queues.get(reservation.cluster_queue)
+        if queue is not None and reservation.charged:
+            queue.discharge(state)
+            self.mark_rows(reservation)
+        state.reservation = None
+        state.evicted_at = None
+        state.evicted_reason = ""
+        holders = self.reserved_in[reservation.cluster_queue]
+        del holders[state.uid]
+        if not holders:
+            del self.reserved_in[reservation.cluster_queue]
+        return reservation
+
+    def set_usage(self, state: WorkloadState) -> None:
+        """2.7.2, 3.3.5: what the reservation counts, less the pods that are reclaimable. It must not be charged."""
+        reservation = state.reservation
+        assert reservation is not None and not reservation.charged
+        usage: dict[int, int] = {}
+        frs: set[int] = set()
+        for pod_set in self.live_pod_sets(state):
+            for resource, amount in pod_set.usage.items():
+                flavor = pod_set.flavors.get(resource)
+                if flavor is not None:
+                    fr = self.numbers.number(flavor, resource)
+                    usage[fr] = usage.get(fr, 0) + amount
+                    frs.add(fr)
+        reservation.usage = usage
+        reservation.flavor_resources = frozenset(frs)
+
+    def live_pod_sets(self, state: WorkloadState) -> list[AssignedPodSet]:
+        reservation, workload = state.reservation, state.workload
+        assert reservation is not None
+        reclaimable = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+        if not reclaimable or not self.configuration.gate("ReclaimablePods"):
+            return list(reservation.pod_sets)
+        counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        live = []
+        for pod_set in reservation.pod_sets:
+            spec_count = counts.get(pod_set.name, pod_set.count)
+            left = spec_count - min(reclaimable.get(pod_set.name, 0), spec_count)
+            if left < pod_set.count:
+                usage = {name: multiply(divide(value, pod_set.count), left) for name, value in pod_set.usage.items()}
+                pod_set = pod_set._replace(count=left, usage=usage)
+            live.append(pod_set)
+        return live
+
+    def charge(self, state: WorkloadState) -> None:
+        """Let the reservation count, if its ClusterQueue exists."""
+        reservation = state.reservation
+        assert reservation is not None
+        queue = self.forest.queues.get(reservation.cluster_queue)
+        if queue is not None and not reservation.charged:
+            queue.charge(state)
+            self.mark_rows(reservation)
+
+    def mark_rows(self, reservation: Reservation) -> None:
+        name = reservation.cluster_queue
+        for fr in reservation.usage:
+            self.dirty_rows.add((name, fr))
+        self.dirty_shares.add(name)
+
+
+_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
+
+
+def _signed(text: str) -> int:
+    """A signed 32-bit integer, or 0 where the text is none (R0.10)."""
+    try:
+        value = int(text)
+    except ValueError:
+        return 0
+    return value if -(2**31) <= value < 2**31 else 0

@@ -1,0 +1,414 @@
+"""Workload objects as they arrive: facts, losses, queueing (admission 4.1, 4.5, 7.9, objects 1.5 and 2)."""
+
+from __future__ import annotations
+
+from ledger.cluster_queue import ClusterQueueNode
+from ledger.objects.workload import Workload, condition, is_true
+from ledger.recorder import Recorder
+from ledger.requests import usage_of_admission
+from ledger.state import State
+from ledger.timestamps import Timestamp
+from ledger.workloads import AssignedPodSet, Reservation, WorkloadState
+
+
+class WorkloadEvents:
+    """Applies one Workload object at a time to the state."""
+
+    def __init__(self, state: State, recorder: Recorder) -> None:
+        self._state = state
+        self._recorder = recorder
+
+    def put(self, workload: Workload) -> None:
+        """An object that was added or changed; what it means follows from comparing it with the one before."""
+        key = (workload.metadata.namespace, workload.metadata.name)
+        known = self._state.workloads.get(key)
+        if known is not None and known.uid != workload.metadata.uid:
+            self.remove(known)
+            known = None
+        if known is None:
+            self._enter(WorkloadState(workload))
+        else:
+            self._change(known, workload)
+
+    def remove(self, state: WorkloadState) -> None:
+        """The object is gone: its quota goes back, and a retry is raised whether or not it held any (4.7.2)."""
+        self.leave_queue(state)
+        if state.reservation is not None:
+            self._release(state, "Deleted")
+        self._retry(state)
+        self._forget(state)
+
+    # What an object means
+
+    def _enter(self, state: WorkloadState) -> None:
+        self._state.workloads[state.key] = state
+        self._state.by_namespace.setdefault(state.namespace, {})[state.uid] = state
+        self._state.by_local_queue.setdefault(state.local_queue, {})[state.uid] = state
+        if is_true(state.workload, "Finished") or not state.workload.spec.active:
+            return
+        if holds_quota(state.workload):
+            self._take_fact(state)
+        else:
+            self._wait(state, None)
+
+    def _change(self, state: WorkloadState, workload: Workload) -> None:
+        old, state.workload = state.workload, workload
+        self._follow_queue_name(state, workload)
+        if is_true(workload, "Finished"):
+            self._end(state, "Finished", news=not is_true(old, "Finished"))
+        elif not workload.spec.active:
+            self._end(state, "Deactivated", news=old.spec.active)
+        elif holds_quota(workload):
+            self.leave_queue(state)
+            self._hold(state, old)
+        elif state.reservation is not None and not self._has_lost(state, state.reservation):
+            self._refresh_holder(state, old)
+        elif state.reservation is not None:
+            self._lose(state, old)
+        else:
+            self._wait(state, old)
+
+    def _end(self, state: WorkloadState, reason: str, *, news: bool) -> None:
+        """7.9: finished, or deactivated: out of the queue, quota free at once."""
+        self.leave_queue(state)
+        if state.reservation is not None:
+            self._release(state, reason)
+        if news:
+            self._retry(state)
+
+    def _lose(self, state: WorkloadState, old: Workload) -> None:
+        """QuotaReserved turned False: the quota goes back, and the workload waits again (7.4.2)."""
+        evicted = condition(state.workload, "Evicted")
+        reason = evicted.reason if evicted is not None and evicted.status == "True" else "ReservationLost"
+        reservation = state.reservation
+        assert reservation is not None
+        self._release(state, reason)
+        self._retry(state)
+        self._wait(state, old)
+        if state.waiting_in is not None:
+            requeued = condition(state.workload, "Requeued")
+            requeue_state = state.workload.status.requeue_state
+            self._recorder.requeued(
+                state,
+                state.waiting_in.name,
+                requeued.reason if requeued is not None else reason,
+                requeue_state.requeue_at if requeue_state is not None else None,
+            )
+
+    # Holding quota
+
+    def _take_fact(self, state: WorkloadState) -> None:
+        """A reservation that was not decided here is charged as recorded (design 5)."""
+        workload = state.workload
+        admission = workload.status.admission
+        assert admission is not None
+        reserved = condition(workload, "QuotaReserved")
+        at = reserved.last_transition_time if reserved is not None else None
+        reservation = Reservation(
+            admission.cluster_queue,
+            recorded_pod_sets(workload),
+            self._state.now if at is None else at,
+            echoed=True,
+            admitted=is_true(workload, "Admitted"),
+        )
+        state.priority = self._state.effective_priority(workload)
+        state.order_time = self._state.order_time(workload)
+        self._note_eviction(state)
+        self._state.give(state, reservation)
+        self._state.charge(state)
+        self._state.touched.add(admission.cluster_queue)
+
+    def _hold(self, state: WorkloadState, old: Workload) -> None:
+        """The object shows a reservation: news, an echo of ours, or something that differs from ours and wins."""
+        reservation = state.reservation
+        if reservation is None:
+            self._take_fact(state)
+            return
+        admission = state.workload.status.admission
+        assert admission is not None
+        recorded = recorded_pod_sets(state.workload)
+        if (admission.cluster_queue, recorded) != (reservation.cluster_queue, reservation.pod_sets):
+            if not is_same_reservation(reservation, admission.cluster_queue, recorded):
+                self._state.differing_echoes += 1
+                self._state.take_away(state)
+                self._take_fact(state)
+                return
+        reserved = condition(state.workload, "QuotaReserved")
+        if reserved is not None and reserved.last_transition_time is not None:
+            self._set_reserved_at(state, reserved.last_transition_time)
+        reservation.echoed = True
+        self._refresh_holder(state, old)
+
+    def _refresh_holder(self, state: WorkloadState, old: Workload) -> None:
+        """A new copy of a workload that holds quota: reclaimed pods, priority, admission, eviction (7.9)."""
+        reservation = state.reservation
+        assert reservation is not None
+        queue = self._state.forest.queues.get(reservation.cluster_queue)
+        if queue is not None:
+            queue.generation += 1
+        if old.status.reclaimable_pods != state.workload.status.reclaimable_pods:
+            self._reclaim_pods(state, reservation)
+        priority = self._state.effective_priority(state.workload)
+        if priority != state.priority:
+            self._set_priority(state, priority)
+        state.order_time = self._state.order_time(state.workload)
+        self._note_eviction(state)
+        self.admit_if_ready(state)
+
+    def admit_if_ready(self, state: WorkloadState) -> None:
+        """7.2.4, 7.2.5: admitted once every check the reservation needs is there and every listed check is ready."""
+        reservation = state.reservation
+        assert reservation is not None
+        if reservation.admitted:
+            return
+        queue = self._state.forest.queues.get(reservation.cluster_queue)
+        fact = is_true(state.workload, "Admitted") and reservation.echoed
+        if not fact:
+            if queue is None or not self._checks_are_ready(state, queue):
+                return
+            self._recorder.admitted(state, reservation.cluster_queue)
+        if queue is not None:
+            queue.mark_admitted(state)
+            self._state.mark_rows(reservation)
+        else:
+            reservation.admitted = True
+
+    def _checks_are_ready(self, state: WorkloadState, queue: ClusterQueueNode) -> bool:
+        listed = {check.name: check.state for check in state.workload.status.admission_checks}
+        if any(name not in listed for name in required_checks(queue, state)):
+            return False
+        return all(value == "Ready" for value in listed.values())
+
+    def _set_reserved_at(self, state: WorkloadState, at: Timestamp) -> None:
+        """The cluster's own time of the reservation counts from its first echo on: it orders victims (5.9.3)."""
+        reservation = state.reservation
+        assert reservation is not None
+        if reservation.reserved_at == at:
+            return
+        self._rerank(state, lambda: setattr(reservation, "reserved_at", at))
+
+    def _set_priority(self, state: WorkloadState, priority: int) -> None:
+        self._rerank(state, lambda: setattr(state, "priority", priority))
+        reference = state.workload.spec.priority_class_ref
+        if reference is not None and reference.kind == "WorkloadPriorityClass":
+            self._retry(state)
+
+    def _rerank(self, state: WorkloadState, change: object) -> None:
+        """Change what victims are ordered by, keeping the queue's order of holders."""
+        reservation = state.reservation
+        assert reservation is not None and callable(change)
+        queue = self._state.forest.queues.get(reservation.cluster_queue)
+        ranked = queue is not None and reservation.charged
+        if queue is not None and ranked:
+            queue.unrank_holder(state)
+        change()
+        if queue is not None and ranked:
+            queue.rank_holder(state)
+
+    def _reclaim_pods(self, state: WorkloadState, reservation: Reservation) -> None:
+        """2.7.2: the charge follows the pods that are left; what came back is released and retried for (7.9)."""
+        before = dict(reservation.usage)
+        queue = self._state.forest.queues.get(reservation.cluster_queue)
+        if queue is not None and reservation.charged:
+            queue.discharge(state)
+        self._state.set_usage(state)
+        self._state.charge(state)
+        self._state.mark_rows(reservation)
+        freed = {fr: value - reservation.usage.get(fr, 0) for fr, value in before.items()}
+        freed = {fr: value for fr, value in freed.items() if value > 0}
+        if freed:
+            self._recorder.released(state, reservation, "ReclaimablePods", freed)
+        if reservation.admitted:
+            self._retry(state)
+
+    def _note_eviction(self, state: WorkloadState) -> None:
+        """R0.13: the condition counts whatever its reason."""
+        evicted = condition(state.workload, "Evicted")
+        if evicted is None or evicted.status != "True" or state.is_evicted:
+            return
+        reservation = state.reservation
+        if reservation is not None and not reservation.echoed and evicted.last_transition_time == reservation.evicted_before:
+            return
+        self.mark_evicted(state, evicted.reason)
+
+    def mark_evicted(self, state: WorkloadState, reason: str) -> None:
+        """Its quota is on the way back: it is the first of all victims from now on (R2.1.1)."""
+        state.evicted_at = self._state.now
+        state.evicted_reason = reason
+        reservation = state.reservation
+        if reservation is not None and reservation.charged:
+            self._state.forest.queues[reservation.cluster_queue].evicted_holders[state.uid] = state
+
+    def _has_lost(self, state: WorkloadState, reservation: Reservation) -> bool:
+        """Whether an object without reservation means a loss, or was merely written before our decision arrived."""
+        if reservation.echoed:
+            return True
+        evicted = condition(state.workload, "Evicted")
+        if evicted is not None and evicted.status == "True":
+            if evicted.last_transition_time != reservation.evicted_before:
+                return True
+        lost = condition(state.workload, "QuotaReserved")
+        if lost is None or reservation.lost_before is None:
+            return False
+        at = lost.last_transition_time or 0
+        return at != reservation.lost_before and at > reservation.reserved_at
+
+    def _release(self, state: WorkloadState, reason: str) -> None:
+        reservation = self._state.take_away(state)
+        self._state.touched.add(reservation.cluster_queue)
+        self._recorder.released(state, reservation, reason, reservation.usage)
+
+    def _retry(self, state: WorkloadState) -> None:
+        """4.7.2: the target is the ClusterQueue of the workload's last LocalQueue, if that is known."""
+        queue = self._state.queue_of(state)
+        if queue is not None:
+            self._state.retry_tree_of(queue.name)
+
+    # Waiting
+
+    def _wait(self, state: WorkloadState, old: Workload | None) -> None:
+        """4.5.1 push or update."""
+        queue = self._state.queue_of(state)
+        if state.waiting_in is not None and state.waiting_in is not queue:
+            self.leave_queue(state)
+        if queue is None or not self._state.is_queueable(state.workload):
+            self.leave_queue(state)
+            return
+        pending = queue.pending
+        if state.waiting_in is None:
+            self._state.prepare(state)
+            self._place(state, queue)
+            return
+        was_active = pending.is_active(state)
+        if not was_active and old is not None and not is_relevant_change(state, old):
+            return
+        pending.lift(state)
+        self._state.prepare(state)
+        if was_active:
+            pending.activate(state)
+            self._state.touched.add(queue.name)
+        else:
+            self._place(state, queue)
+
+    def _place(self, state: WorkloadState, queue: ClusterQueueNode) -> None:
+        """4.5.1, 3 to 5: held for its backoff, parked with its shape, or into the heap."""
+        state.waiting_in = queue
+        shared = queue.pending.bulk_verdict(state.shape)
+        if not self._state.backoff_expired(state):
+            queue.pending.hold(state)
+        elif shared is not None and not queue.is_strict:
+            queue.pending.park(state)
+            self._state.tell(state, shared)
+        else:
+            queue.pending.activate(state)
+        self._state.touched.add(queue.name)
+
+    def enter_heap(self, state: WorkloadState, queue: ClusterQueueNode) -> None:
+        """4.1.4: a queue that appears takes its workloads into the heap, backoff and equivalence or not."""
+        if state.waiting_in is not None or state.reservation is not None:
+            return
+        if is_true(state.workload, "Finished") or not self._state.is_queueable(state.workload):
+            return
+        self._state.prepare(state)
+        state.waiting_in = queue
+        queue.pending.activate(state)
+        self._state.touched.add(queue.name)
+
+    def prepare_again(self, state: WorkloadState) -> None:
+        """4.7.2, last row: what a waiting workload asks for may have changed; it is prepared and pushed anew."""
+        queue = state.waiting_in
+        if queue is None:
+            return
+        was_active = queue.pending.is_active(state)
+        queue.pending.lift(state)
+        self._state.prepare(state)
+        if was_active:
+            queue.pending.activate(state)
+            self._state.touched.add(queue.name)
+        else:
+            self._place(state, queue)
+
+    def leave_queue(self, state: WorkloadState) -> None:
+        """Out of the queue it waits in, if it waits."""
+        if state.waiting_in is not None:
+            state.waiting_in.pending.remove(state)
+            self._state.touched.add(state.waiting_in.name)
+            state.waiting_in = None
+            state.memory = None
+
+    def _follow_queue_name(self, state: WorkloadState, workload: Workload) -> None:
+        """4.5.2: the old entry is removed first."""
+        local_queue = (state.namespace, workload.spec.queue_name)
+        if local_queue == state.local_queue:
+            return
+        self.leave_queue(state)
+        self._unindex_local_queue(state)
+        state.local_queue = local_queue
+        self._state.by_local_queue.setdefault(local_queue, {})[state.uid] = state
+
+    def _unindex_local_queue(self, state: WorkloadState) -> None:
+        peers = self._state.by_local_queue[state.local_queue]
+        del peers[state.uid]
+        if not peers:
+            del self._state.by_local_queue[state.local_queue]
+
+    def _forget(self, state: WorkloadState) -> None:
+        self._unindex_local_queue(state)
+        peers = self._state.by_namespace[state.namespace]
+        del peers[state.uid]
+        if not peers:
+            del self._state.by_namespace[state.namespace]
+        del self._state.workloads[state.key]
+
+
+def holds_quota(workload: Workload) -> bool:
+    """Objects 1.5 for an active, unfinished workload: QuotaReserved is True and the admission is there."""
+    return workload.status.admission is not None and is_true(workload, "QuotaReserved")
+
+
+def recorded_pod_sets(workload: Workload) -> tuple[AssignedPodSet, ...]:
+    """What `status.admission` records, before pods became reclaimable (2.7.3)."""
+    return tuple(
+        AssignedPodSet(
+            used.name,
+            used.count,
+            {resource: used.flavors[resource] for resource in sorted(used.flavors)},
+            {resource: used.requests[resource] for resource in sorted(used.requests)},
+        )
+        for used in usage_of_admission(workload, reclaimable_pods=False)
+    )
+
+
+def is_same_reservation(reservation: Reservation, cluster_queue: str, recorded: tuple[AssignedPodSet, ...]) -> bool:
+    """Whether an object records what was decided; zero amounts may be written or left out."""
+
+    def essence(pod_set: AssignedPodSet) -> tuple[str, int, dict[str, str], dict[str, int]]:
+        used = {resource: value for resource, value in pod_set.usage.items() if value}
+        return pod_set.name, pod_set.count, {r: pod_set.flavors[r] for r in used if r in pod_set.flavors}, used
+
+    return reservation.cluster_queue == cluster_queue and [essence(p) for p in reservation.pod_sets] == [
+        essence(p) for p in recorded
+    ]
+
+
+def required_checks(queue: ClusterQueueNode, state: WorkloadState) -> list[str]:
+    """7.2.2 with an admission: the checks with at least one assigned flavor among theirs."""
+    assert state.reservation is not None
+    assigned = {flavor for pod_set in state.reservation.pod_sets for flavor in pod_set.flavors.values()}
+    return [
+        rule.name
+        for rule in queue.source.spec.admission_checks
+        if not rule.on_flavors or not assigned.isdisjoint(rule.on_flavors)
+    ]
+
+
+def is_relevant_change(state: WorkloadState, old: Workload) -> bool:
+    """4.5.6: whether a parked workload may fare differently than when it was last looked at."""
+    new = state.workload
+    if state.evaluated_generation is not None and new.metadata.generation != state.evaluated_generation:
+        return True
+    if new.spec != old.spec or new.status.reclaimable_pods != old.status.reclaimable_pods:
+        return True
+    if new.metadata.annotations != old.metadata.annotations or new.status.preemption_gates != old.status.preemption_gates:
+        return True
+    return any(condition(new, kind) != condition(old, kind) for kind in ("Evicted", "Requeued"))
