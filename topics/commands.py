@@ -35,7 +35,7 @@ DONE = 0
 WRONG = 1
 WRONG_USE = 2
 
-DEMO = Path(__file__).with_name("demo.yaml")
+DEMO = Path(__file__).with_name("demo.jsonl")
 SHOWN_DECISIONS = 40
 FOLD_SECONDS = 600.0
 
@@ -56,6 +56,7 @@ def ingest(source: str, settings: Settings | None = None, *, cluster: str | None
     from topics.ingest import ingest as write
 
     def run() -> int:
+        _verify_readable(source)
         errors = Console(stderr=True)
         events = addressed(_events(source, cluster), cluster)
         began = time.monotonic()
@@ -74,6 +75,7 @@ def submit(source: str, settings: Settings | None = None, *, cluster: str | None
     from topics.submit import recorded_classes, submission
 
     async def run() -> int:
+        _verify_readable(source)
         used = settings or Settings.from_environment()
         records = submission(_events(source, cluster), await recorded_classes(used, cluster), cluster)
         await write(used, records)
@@ -150,8 +152,8 @@ def up(
     passing = not stays and data_directory is None and port is None
 
     def run() -> int:
-        if source is not None and source != "-":
-            Path(source).open("rb").close()
+        if source is not None:
+            _verify_readable(source)
         messages = Console(stderr=True)
         with (
             messages.status("starting a broker and a worker" if embedded else "starting a worker"),
@@ -294,6 +296,12 @@ def _say_what_runs(settings: Settings, child: WorkerChild, embedded: bool, messa
 def _events(source: str, cluster: str | None) -> Iterator[bytes]:
     """Objects without a creationTimestamp are created now."""
     return read_events(source, cluster, created=time.time_ns() // 1000)
+
+
+def _verify_readable(source: str) -> None:
+    """Wrong use is told before anything is started or written."""
+    if source != "-":
+        Path(source).open("rb").close()
 
 
 def _workloads(records: list[Addressed]) -> Iterator[str]:

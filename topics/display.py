@@ -67,17 +67,27 @@ def quota_table(rows: Sequence[QuotaRow]) -> Table:
 
 
 def _detail(kind: str, decision: Mapping[str, Any]) -> str:
-    if kind in ("QuotaReserved", "Released"):
-        return _pod_sets(decision.get("podSets") or ())
+    if kind == "QuotaReserved":
+        borrowed = _amounts(decision.get("borrowed") or {})
+        return _pod_sets(decision.get("podSets") or ()) + (f"; borrowed {borrowed}" if borrowed else "")
+    if kind == "Released":
+        return f"{decision.get('reason', '')}: {_amounts(decision.get('usage') or {})}"
     if kind == "Preempted":
         preemptor = decision.get("preemptor") or {}
         by = f"{preemptor.get('namespace', '')}/{preemptor.get('name', '')}"
         return f"{decision.get('reason', '')} by {by} of {preemptor.get('clusterQueue', '?')}"
     if kind == "ShareChanged":
-        return f"share {decision.get('share', '?')} {decision.get('dominantResource') or ''}".rstrip()
+        share = "infinite" if decision.get("share") is None else f"{decision['share']:g}"
+        return f"share {share} {decision.get('dominantResource') or ''}".rstrip()
     if kind == "QuotaChanged":
         where = "/".join(str(decision[name]) for name in ("flavor", "resource") if decision.get(name))
-        return f"{where} {_plain(decision.get('before'))} -> {_plain(decision.get('after'))}".strip()
+        return f"{where}: {_quota(decision.get('before'))} -> {_quota(decision.get('after'))}"
+    if kind == "Pending" and decision.get("missing"):
+        missing = ", ".join(
+            f"{each.get('missing')} {each.get('resource')} missing on {each.get('flavor')}"
+            for each in decision["missing"]
+        )
+        return f"{decision.get('reason', '')}: {missing}"
     words = [str(decision[name]) for name in ("reason", "message") if decision.get(name)]
     return ": ".join(words)
 
@@ -95,12 +105,22 @@ def _pod_sets(pod_sets: Iterable[Mapping[str, Any]]) -> str:
     return "; ".join(parts)
 
 
-def _plain(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(each)}" for name, each in sorted(value.items()))
-    return str(value)
+def _amounts(amounts: Mapping[str, Mapping[str, str]]) -> str:
+    """Flavor -> resource -> quantity."""
+    return ", ".join(
+        f"{amount} {resource} on {flavor}"
+        for flavor, resources in sorted(amounts.items())
+        for resource, amount in sorted(resources.items())
+    )
+
+
+def _quota(values: Mapping[str, str] | None) -> str:
+    if not values:
+        return "nothing"
+    limits = (
+        (f"{word} at most", values.get(name)) for word, name in (("borrow", "borrowingLimit"), ("lend", "lendingLimit"))
+    )
+    return " ".join([values.get("nominal", "?"), *(f"({word} {limit})" for word, limit in limits if limit is not None)])
 
 
 def _amount(row: Mapping[str, Any], name: str) -> str:
