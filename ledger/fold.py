@@ -27,10 +27,11 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one record."""
+    """What became of one record. `at` is the time it carried or was given, None where there was none."""
 
     decisions: list[DecisionRecord]
     rejections: list[Rejection]
+    at: Timestamp | None = None
 
 
 class Fold:
@@ -68,7 +69,7 @@ class Fold:
             for member in event.members
             if isinstance(member, events.Rejection)
         ]
-        return Outcome(decisions, rejections)
+        return Outcome(decisions, rejections, event.at)
 
     def drain_rows(self) -> dict[RowKey, Row | None]:
         """Rows of the quota table that changed since the last call, by key; None for a row that is gone."""

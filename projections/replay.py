@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from ledger.fold import Fold, Rejection
+from ledger.timestamps import Timestamp
 
 from topics.sources import SourceEvent
 
@@ -36,12 +37,18 @@ def replay(
     write: Write,
     reject: Callable[[SourceEvent, list[Rejection]], None],
 ) -> Summary:
-    """Fold the events of one file; `write` gets each decision as a line, `reject` each record that was refused."""
+    """Fold the events of one file; `write` gets each decision as a line, `reject` each record that was refused.
+
+    An event without a time happened when the event before it did, whatever the cluster of that one.
+    """
     fold = Fold(topic, 0)
     summary = Summary(unknown_kinds=fold.unknown_kinds)
+    before: Timestamp | None = None
     for event in events:
-        outcome = fold.apply(event.value, offset=event.offset)
+        outcome = fold.apply(event.value, offset=event.offset, timestamp=before)
         summary.events += 1
+        if outcome.at is not None:
+            before = outcome.at
         for decision in outcome.decisions:
             write(decision.value + b"\n")
         summary.decisions += len(outcome.decisions)

@@ -119,7 +119,6 @@ def decisions_schema() -> Schema:
         properties = writer.definitions[kind.__name__]["properties"]
         properties["at"] = _TIMESTAMP
         properties["prev"] = properties["hash"] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
-    writer.definitions["Cause"]["required"].append("index")
     return {
         "$schema": DIALECT,
         "title": "A record of quota.decisions",
