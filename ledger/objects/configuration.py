@@ -88,6 +88,10 @@ class FairSharingConfiguration(msgspec.Struct, frozen=True, rename="camel", gc=F
 
     preemption_strategies: tuple[FairSharingStrategy, ...] = DEFAULT_STRATEGIES
 
+    def __post_init__(self) -> None:
+        if not self.preemption_strategies:
+            msgspec.structs.force_setattr(self, "preemption_strategies", DEFAULT_STRATEGIES)
+
 
 class AdmissionFairSharing(msgspec.Struct, frozen=True, rename="camel", gc=False):
     usage_half_life_time: Duration
