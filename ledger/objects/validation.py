@@ -346,7 +346,8 @@ def validate_workload(workload: Workload) -> None:
         raise InvalidObject("spec.podSets", "must have 1 to 18 entries")
     for index, pod_set in enumerate(pod_sets):
         _validate_pod_set(pod_set, index)
-    if len(pod_sets) > 1 or pod_sets[0].topology_request is not None:
+    first = pod_sets[0].topology_request
+    if len(pod_sets) > 1 or (first is not None and first.pod_set_group_name):
         _validate_pod_sets_together(pod_sets)
     if spec.priority_class_ref is not None or spec.preemption_gates:
         _validate_references(spec)
