@@ -308,7 +308,7 @@ def _logic(operator: str, deciding: bool) -> Callable[[Closure, Closure], Closur
             failure: EvaluationError | None = None
             for side in (left, right):
                 try:
-                    value = side(device, slots, budget)
+                    value: object = side(device, slots, budget)
                 except EvaluationError as error:
                     if error.code == COST:
                         raise

@@ -1,8 +1,8 @@
 """What an expression can depend on, found in its tree.
 
 `drivers` are the only drivers whose devices can make it anything but false; `names` the attributes and capacities
-it reads by constant name; `whole` says that it may read something else too. Equal values of what is read give
-equal answers, so identical devices need one evaluation.
+it reads by constant name; `keys` the kinds whose published names it goes through; `whole` says that it may read
+something else too. Equal values of what is read give equal answers, so identical devices need one evaluation.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Name = tuple[str, str, str]
 class Reads(NamedTuple):
     drivers: frozenset[str] | None
     names: frozenset[Name]
+    keys: frozenset[str]
     sharing: bool
     whole: bool
 
@@ -39,13 +40,15 @@ _DEVICE = _Place("device")
 def analyse(checked: Checked) -> Reads:
     visitor = _Visitor(checked.references)
     visitor.consume(checked.root, {})
-    return Reads(_drivers(checked.root, checked.references), frozenset(visitor.names), visitor.sharing, visitor.whole)
+    drivers = _drivers(checked.root, checked.references)
+    return Reads(drivers, frozenset(visitor.names), frozenset(visitor.keys), visitor.sharing, visitor.whole)
 
 
 class _Visitor:
     def __init__(self, references: dict[int, str]) -> None:
         self.references = references
         self.names: set[Name] = set()
+        self.keys: set[str] = set()
         self.sharing = False
         self.whole = False
 
@@ -53,6 +56,18 @@ class _Visitor:
         """Visit a node whose value is used as it is; a whole map used so may show anything in it."""
         if self.visit(node, aliases) is not None:
             self.whole = True
+
+    def enumerate(self, node: Node, aliases: dict[str, _Place | None]) -> None:
+        """Visit a node of which only the names inside matter: the range of a comprehension, or its size."""
+        place = self.visit(node, aliases)
+        if place is not None:
+            self.go_through(place)
+
+    def go_through(self, place: _Place) -> None:
+        if place is _DEVICE:
+            self.whole = True
+        else:
+            self.keys.add(place.kind)
 
     def visit(self, node: Node, aliases: dict[str, _Place | None]) -> _Place | None:
         if isinstance(node, Ident):
@@ -81,7 +96,7 @@ class _Visitor:
         if holder is _DEVICE:
             return None if node.test_only else self._device_field(node.field)
         if holder.domain is None and node.test_only:
-            self.whole = True
+            self.keys.add(holder.kind)
             return None
         return self._inside(holder, node.field)
 
@@ -112,7 +127,10 @@ class _Visitor:
             if holder is not None and holder.domain is not None:
                 self._inside(holder, _text(arguments[0]) or "")
             elif holder is not None:
-                self.whole = True
+                self.go_through(holder)
+            return None
+        if node.function == "size" and len(children(node)) == 1:
+            self.enumerate(children(node)[0], aliases)
             return None
         for child in children(node):
             self.consume(child, aliases)
@@ -122,7 +140,7 @@ class _Visitor:
         if isinstance(node.range, ListOf) and not node.range.elements:
             bound = self.visit(node.initial, aliases)
             return self.visit(node.result, {**aliases, node.accumulator: bound})
-        self.consume(node.range, aliases)
+        self.enumerate(node.range, aliases)
         self.consume(node.initial, aliases)
         inner: dict[str, _Place | None] = {**aliases, node.accumulator: None, node.variable: None}
         for part in (node.condition, node.step, node.result):

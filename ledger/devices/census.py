@@ -12,7 +12,7 @@ from typing import Any
 from ledger.devices.inventory import Costs, Readable, SliceRecord
 from ledger.devices.rounding import UNSERVED
 from ledger.devices.taints import tolerated
-from ledger.devices.verdicts import MATCH, REFUSED, Failed, Verdicts
+from ledger.devices.verdicts import MATCH, OUTSIDE, REFUSED, Failed, Verdicts
 from ledger.objects.taint import Toleration
 
 Price = int | str | None
@@ -84,8 +84,11 @@ class Census:
         self.refused = 0
         self.failures: dict[str, int] = {}
         self.prices: dict[Price, int] = {}
+        of = self.verdicts.of
         for readable, counts in self.grouping.members.items():
-            verdict = self._verdict(readable)
+            verdict = self._verdict(readable) if readable.taints else of(readable)
+            if verdict is OUTSIDE:
+                continue
             if verdict is MATCH:
                 for costs, count in counts.items():
                     price = self.pricing(readable, costs)

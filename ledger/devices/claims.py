@@ -133,7 +133,7 @@ def _exactly(charging: Charging, place: Place, request: DeviceRequest, name: str
     metered = charging.mappings.has_sources(request.device_class_name)
     selectors = texts(device_class.spec.selectors) + texts(request.selectors)
     wanted = request.count if request.selectors or metered else 1
-    need = Need(place, request, device_class, wanted, tuple(charging.drivers(selectors)))
+    need = Need(place, request, device_class, wanted, tuple(charging.drivers(selectors)), metered)
     if not metered:
         entry = whole_entry(place, name, request.device_class_name, key, request.count)
         return _Cost({key: request.count}, [entry], need)

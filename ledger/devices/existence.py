@@ -12,7 +12,7 @@ from ledger.devices.census import Census, Price
 from ledger.devices.context import Charging, Place, texts
 from ledger.devices.inventory import Costs, Readable
 from ledger.devices.matching import all_matched
-from ledger.devices.nodes import node_names, usable_on
+from ledger.devices.nodes import node_names, stamp_of, usable_on
 from ledger.devices.objects import DeviceClass, DeviceRequest
 from ledger.devices.pools import VALID
 from ledger.devices.priced import servable
@@ -26,7 +26,8 @@ from ledger.devices.rejection import (
     Problem,
 )
 from ledger.devices.rounding import UNSERVED
-from ledger.devices.verdicts import MATCH
+from ledger.devices.taints import tolerated
+from ledger.devices.verdicts import MATCH, Verdicts
 
 MOST_DEVICES_OF_A_CLAIM = 32
 
@@ -39,6 +40,8 @@ class Need(NamedTuple):
     device_class: DeviceClass
     wanted: int
     drivers: tuple[str, ...]
+    counted: bool
+    """A counting source has already found so many in the cluster."""
 
     @property
     def question(self) -> tuple[object, ...]:
@@ -50,28 +53,14 @@ class Need(NamedTuple):
 
 def missing_devices(charging: Charging, place: Place, needs: list[Need]) -> Problem | None:
     """What keeps every node from holding the claim, None where some node could."""
-    censuses = [_censuses(charging, need) for need in needs]
-    for need, found in zip(needs, censuses, strict=True):
-        problem = _too_few(charging, need, found)
+    for need in needs:
+        problem = None if need.counted else _too_few(charging, need, _censuses(charging, need))
         if problem is not None:
             return problem
-    if sum(need.wanted for need in needs) <= 1:
-        return None
-    drivers = tuple(sorted({driver for need in needs for driver in need.drivers}))
-    version = tuple(charging.index.drivers[driver].version for driver in drivers)
-    question = (
-        tuple(need.question for need in needs),
-        charging.nodes,
-        charging.index.nodes_version,
-        drivers,
-        version,
-    )
-    best = charging.index.existence.get(question)
-    if best is None:
-        best = _best_node(charging, needs, censuses, drivers)
-        charging.index.existence.put(question, best)
-    reached, node = best
     wanted = sum(need.wanted for need in needs)
+    if wanted <= 1:
+        return None
+    reached, node = _best_node(charging, needs, wanted)
     if reached == wanted:
         return None
     classes = ", ".join(dict.fromkeys(need.request.device_class_name for need in needs))
@@ -82,17 +71,24 @@ def missing_devices(charging: Charging, place: Place, needs: list[Need]) -> Prob
     return Problem(INSUFFICIENT_DEVICES, RETRYABLE, place.path, INTERNAL, detail)
 
 
-def _best_node(
-    charging: Charging, needs: list[Need], censuses: list[dict[str, Census]], drivers: tuple[str, ...]
-) -> tuple[int, str]:
-    """How many of the needed devices the best node can give, and the first such node."""
-    wanted = sum(need.wanted for need in needs)
+def _best_node(charging: Charging, needs: list[Need], wanted: int) -> tuple[int, str]:
+    """How many of the needed devices the best node can give, and the first such node.
+
+    What a node can give is remembered until one of its pools changes.
+    """
+    index = charging.index
+    drivers = tuple(sorted({driver for need in needs for driver in need.drivers}))
+    question = (tuple(need.question for need in needs), drivers, index.nodes_version)
+    known: dict[str, tuple[tuple[int, ...], int]] = index.existence.get(question)
     best = (0, "")
-    for node in node_names(charging.index, drivers, charging.nodes):
-        reached = _on_node(charging, node, needs, censuses, drivers)
-        if reached > best[0]:
-            best = (reached, node)
-        if reached == wanted:
+    for node in node_names(index, drivers, charging.nodes):
+        stamp = stamp_of(index, drivers, node)
+        found = known.get(node)
+        if found is None or found[0] != stamp:
+            found = known[node] = (stamp, _on_node(charging, node, needs, drivers))
+        if found[1] > best[0]:
+            best = (found[1], node)
+        if best[0] == wanted:
             break
     return best
 
@@ -135,26 +131,32 @@ def _too_few(charging: Charging, need: Need, censuses: dict[str, Census]) -> Pro
     return Problem(INSUFFICIENT_DEVICES, RETRYABLE, need.place.path, INTERNAL, detail)
 
 
-def _on_node(
-    charging: Charging, node: str, needs: list[Need], censuses: list[dict[str, Census]], drivers: tuple[str, ...]
-) -> int:
+def _on_node(charging: Charging, node: str, needs: list[Need], drivers: tuple[str, ...]) -> int:
     """How many of the needed devices the node can give: exclusive ones once, shared ones once a request."""
     exclusive: list[list[int]] = [[] for _ in needs]
     shared = [0] * len(needs)
     number = 0
     for driver in drivers:
-        here = [found.get(driver) for found in censuses]
+        verdicts = [_verdicts(charging, need, driver) for need in needs]
         for _, _, device in usable_on(charging.index, driver, node, VALID):
             number += 1
-            for position, census in enumerate(here):
-                if census is None or census.verdict_of(device.readable) is not MATCH:
+            readable = device.readable
+            for position, (need, own) in enumerate(zip(needs, verdicts, strict=True)):
+                if own.of(readable) is not MATCH:
                     continue
-                if census.pricing(device.readable, device.costs) is UNSERVED:
+                if readable.taints and not tolerated(readable.taints, need.request.tolerations):
                     continue
-                if device.readable.shared:
+                if not servable(readable, need.request.capacity_requests):
+                    continue
+                if readable.shared:
                     shared[position] += 1
                 else:
                     exclusive[position].append(number)
     seats = [max(need.wanted - shared[position], 0) for position, need in enumerate(needs)]
     granted = sum(min(need.wanted, shared[position]) for position, need in enumerate(needs))
     return granted + all_matched(seats, exclusive)
+
+
+def _verdicts(charging: Charging, need: Need, driver: str) -> Verdicts:
+    selectors = texts(need.device_class.spec.selectors), texts(need.request.selectors)
+    return charging.index.drivers[driver].verdicts((), *selectors, reference=False)

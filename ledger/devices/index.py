@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ledger.cel import Program, compile_expression
+from ledger.cel import CompileError, Program, compile_expression
 from ledger.devices.census import Census, Grouping, Pricing
 from ledger.devices.charges import DeviceCharges
 from ledger.devices.inventory import DeviceRecord, Inventory, SliceRecord, device_path
@@ -65,7 +66,7 @@ class DriverDevices:
         self.pools: dict[str, PoolState] = {}
         self.pools_on: dict[str | None, set[str]] = {}
         """Pool names by node; those that are not bound to a node by name are under None."""
-        self._groupings: dict[tuple[str, frozenset[str] | None], Grouping] = {}
+        self._groupings: dict[tuple[str, frozenset[str] | None], Grouping] = {(VALID, None): Grouping()}
         self._verdicts: OrderedDict[Any, Verdicts] = OrderedDict()
         self._censuses: OrderedDict[Question, Census] = OrderedDict()
 
@@ -79,7 +80,7 @@ class DriverDevices:
                 del pool.slices[old.name]
             if new is not None and new.pool == name:
                 pool.slices[new.name] = new
-            pool.settle()
+            pool.settle(self.version)
             self._place(name, pool, present=True)
             for key, grouping in self._groupings.items():
                 grouping.change(*_difference(before[key], on_nodes(pool.contribution(key[0]), key[1])))
@@ -189,19 +190,18 @@ def _difference(
     return removed, added
 
 
-class Answers:
-    """A bounded memory of answers that depend on nothing outside their question."""
+class Memory:
+    """Tables of answers by question, the least recently used forgotten."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[Any, Any] = OrderedDict()
+        self._tables: OrderedDict[Any, dict[Any, Any]] = OrderedDict()
 
-    def get(self, question: Any) -> Any:
-        return self._answers.get(question)
-
-    def put(self, question: Any, answer: Any) -> None:
-        self._answers[question] = answer
-        if len(self._answers) > _MOST_QUESTIONS:
-            self._answers.popitem(last=False)
+    def get(self, question: Any) -> dict[Any, Any]:
+        found = self._tables.setdefault(question, {})
+        self._tables.move_to_end(question)
+        if len(self._tables) > _MOST_QUESTIONS:
+            self._tables.popitem(last=False)
+        return found
 
 
 class DeviceIndex:
@@ -217,7 +217,7 @@ class DeviceIndex:
         self.slice_names: list[str] = []
         self.extended: dict[str, list[str]] = {}
         self.nodes_version = 0
-        self.existence = Answers()
+        self.existence = Memory()
         self.compiled: tuple[Configuration, Mappings] | None = None
         self._inventory = Inventory()
         self._readers: dict[Input, set[WorkloadKey]] = {}
@@ -312,6 +312,7 @@ class DeviceIndex:
         if before is not None and not deleted and before.spec == device_class.spec:
             if before.metadata.creation_timestamp == device_class.metadata.creation_timestamp:
                 return set()
+        self._prepare(None if deleted else device_class)
         changed: set[Input] = {("class", name), ANY_DEVICE_OBJECT}
         for each, gone in ((before, True), (None if deleted else device_class, False)):
             extended = each.spec.extended_resource_name if each is not None else None
@@ -327,6 +328,13 @@ class DeviceIndex:
                 insort(names, name)
         changed.add(("extended", IMPLICIT_PREFIX + name))
         return changed
+
+    @staticmethod
+    def _prepare(device_class: DeviceClass | None) -> None:
+        """Compile the selectors before the first workload waits for it; what is wrong is said when it matters."""
+        for selector in device_class.spec.selectors if device_class is not None else ():
+            with suppress(CompileError):
+                compile_expression(selector.text)
 
     def _apply_template(self, template: ResourceClaimTemplate, deleted: bool) -> set[Input]:
         key = (template.metadata.namespace, template.metadata.name)
@@ -365,8 +373,6 @@ class DeviceIndex:
                 before if before is not None and before.driver == driver else None,
                 record if record is not None and record.driver == driver else None,
             )
-            if not devices.pools:
-                del self.drivers[driver]
         if before is not None:
             self._inventory.release(before)
         return {("slices", driver) for driver in drivers} | {("slices",), ANY_DEVICE_OBJECT}

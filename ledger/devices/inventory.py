@@ -26,9 +26,13 @@ _ROOM = 4096
 
 
 class Readable:
-    """What selectors and prices can tell apart: attributes, capacity, sharing and taints of a device."""
+    """What selectors and prices can tell apart: attributes, capacity, sharing and taints of a device.
 
-    __slots__ = ("_hash", "attributes", "capacity", "driver", "shared", "taints", "uses")
+    Attributes of the driver's own domain are kept without it. `number` names it for as long as it lives, so that
+    tables of answers need not look at contents.
+    """
+
+    __slots__ = ("_hash", "attributes", "capacity", "driver", "number", "shared", "taints", "uses")
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class Readable:
         self.capacity = capacity
         self.shared = shared
         self.taints = taints
+        self.number = 0
         self.uses = 0
         contents = (frozenset(attributes.items()), frozenset(capacity.items()), shared, taints)
         self._hash = hash((driver, contents))
@@ -133,6 +138,7 @@ class Inventory:
         self._costs: dict[Costs, Costs] = {}
         self._shared: dict[Hashable, Any] = {}
         self._limit = _ROOM
+        self._made = 0
 
     def record(self, slice_: ResourceSlice) -> SliceRecord:
         spec = slice_.spec
@@ -168,12 +174,16 @@ class Inventory:
                 del self._costs[device.costs]
 
     def _device(self, driver: str, device: Device, located: bool) -> DeviceRecord:
-        found = Readable(driver, device.attributes, device.capacity, device.allow_multiple_allocations, device.taints)
+        prefix = f"{driver}/"
+        own = {name.removeprefix(prefix): value for name, value in sorted(device.attributes.items())}
+        found = Readable(driver, own, device.capacity, device.allow_multiple_allocations, device.taints)
         readable = self._readables.get(found)
         if readable is None:
-            attributes = {intern(name): self._one(value) for name, value in sorted(device.attributes.items())}
+            attributes = {intern(name): self._one(value) for name, value in own.items()}
             capacity = self._keep({intern(name): value for name, value in sorted(device.capacity.items())})
             readable = Readable(driver, attributes, capacity, found.shared, self._one(device.taints))
+            self._made += 1
+            readable.number = self._made
             self._readables[readable] = readable
         readable.uses += 1
         costs = self._costs_of(device.consumes_counters)

@@ -49,6 +49,19 @@ def usable_on(
                     yield name, record, device
 
 
+def stamp_of(index: DeviceIndex, drivers: tuple[str, ...], node: str) -> tuple[int, ...]:
+    """Changes whenever a pool that the node can use does."""
+    found: list[int] = []
+    for driver in drivers:
+        devices = index.drivers[driver]
+        for name in sorted(devices.pools_on.get(node, ())):
+            found.append(devices.pools[name].version)
+        for name in sorted(devices.pools_on.get(None, ())):
+            found.append(devices.pools[name].version)
+        found.append(-1)
+    return tuple(found)
+
+
 def reaches(index: DeviceIndex, location: Location, node: str) -> bool:
     if location.everywhere:
         return True

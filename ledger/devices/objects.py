@@ -51,7 +51,7 @@ class DeviceClass(msgspec.Struct, frozen=True, rename="camel"):
 # --- ResourceSlice (dra 1.2) -----------------------------------------------------------------------------------
 
 
-class Attribute(msgspec.Struct, frozen=True, rename="camel"):
+class Attribute(msgspec.Struct, frozen=True, rename="camel", cache_hash=True):
     """Exactly one of the fields is set; the lists are those of Kubernetes 1.36 and later (dra G25)."""
 
     string_value: str | None = msgspec.field(default=None, name="string")

@@ -15,16 +15,18 @@ VALID = "valid"
 class PoolState:
     """One pool; `slices` are the live ones by name. Nothing is remembered beyond them (P9)."""
 
-    __slots__ = ("complete", "problem", "slices", "valid")
+    __slots__ = ("complete", "problem", "slices", "valid", "version")
 
     def __init__(self) -> None:
         self.slices: dict[str, SliceRecord] = {}
         self.complete: tuple[SliceRecord, ...] = ()
         self.valid: tuple[SliceRecord, ...] = ()
         self.problem: str | None = None
+        self.version = 0
 
-    def settle(self) -> None:
-        """Work out what the pool contributes, after its slices have changed."""
+    def settle(self, version: int) -> None:
+        """Work out what the pool contributes, after its slices have changed; no two states share a version."""
+        self.version = version
         newest = max((record.generation for record in self.slices.values()), default=0)
         current = [record for _, record in sorted(self.slices.items()) if record.generation == newest]
         self.complete = tuple(current) if current and len(current) == current[0].promised else ()

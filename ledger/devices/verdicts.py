@@ -7,6 +7,7 @@ selectors of the class, then all of the request (dra S11).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from ledger.cel import Device, EvaluationError, Program, Quantity, parse_semver
@@ -30,6 +31,7 @@ class Failed:
 
 
 Verdict = str | Failed
+_MOST_VALUES = 4096
 
 
 class Verdicts:
@@ -47,22 +49,26 @@ class Verdicts:
         self.class_selectors = class_selectors
         self.request_selectors = request_selectors
         self.reference = reference
-        self._by_readable: dict[Readable, Verdict] = {}
+        self._by_readable: dict[int, Verdict] = {}
         self._by_values: dict[Any, Verdict] = {}
         self._values = _values_read(driver, (*fences, *class_selectors, *request_selectors))
 
     def of(self, readable: Readable) -> Verdict:
-        verdict = self._by_readable.get(readable)
+        verdict = self._by_readable.get(readable.number)
+        return self._judge(readable) if verdict is None else verdict
+
+    def _judge(self, readable: Readable) -> Verdict:
+        values = self._values(readable)
+        verdict = self._by_values.get(values)
         if verdict is None:
-            values = self._values(readable)
-            verdict = self._by_values.get(values)
-            if verdict is None:
-                verdict = self._by_values[values] = self._evaluate(readable)
-            self._by_readable[readable] = verdict
+            verdict = self._by_values[values] = self._evaluate(readable)
+        self._by_readable[readable.number] = verdict
         return verdict
 
     def forget(self, readable: Readable) -> None:
-        self._by_readable.pop(readable, None)
+        self._by_readable.pop(readable.number, None)
+        if len(self._by_values) > _MOST_VALUES and len(self._by_values) > 2 * len(self._by_readable):
+            self._by_values = {}
 
     def _evaluate(self, readable: Readable) -> Verdict:
         try:
@@ -93,20 +99,28 @@ def _values_read(driver: str, programs: tuple[Program, ...]) -> Callable[[Readab
     if any(program.reads.whole for program in programs):
         return lambda readable: readable
     names = sorted({name for program in programs for name in program.reads.names})
-    attributes = [raw for kind, domain, key in names if kind == "attributes" for raw in _raw(driver, domain, key)]
-    capacities = [raw for kind, domain, key in names if kind == "capacity" for raw in _raw(driver, domain, key)]
-    if not capacities:
-        return lambda readable: (readable.shared, *map(readable.attributes.get, attributes))
+    attributes = [_raw(driver, domain, key) for kind, domain, key in names if kind == "attributes"]
+    capacities = [(domain, key) for kind, domain, key in names if kind == "capacity"]
+    keys = {kind for program in programs for kind in program.reads.keys}
+    sharing = any(program.reads.sharing for program in programs)
+    if not capacities and not keys and not sharing and len(attributes) in (1, 2):
+        first, last = attributes[0], attributes[-1]
+        if first == last:
+            return lambda readable: readable.attributes.get(first)
+        return lambda readable: (readable.attributes.get(first), readable.attributes.get(last))
+    published = [raw for domain, key in capacities for raw in (key, f"{domain}/{key}")]
     return lambda readable: (
         readable.shared,
+        tuple(readable.attributes) if "attributes" in keys else (),
+        tuple(readable.capacity) if "capacity" in keys else (),
         *map(readable.attributes.get, attributes),
-        *map(readable.capacity.get, capacities),
+        *map(readable.capacity.get, published),
     )
 
 
-def _raw(driver: str, domain: str, key: str) -> tuple[str, ...]:
-    """The names under which a slice may publish it: the driver's own domain may be left out (dra S2)."""
-    return (key, f"{domain}/{key}") if domain == driver else (f"{domain}/{key}",)
+def _raw(driver: str, domain: str, key: str) -> str:
+    """The name under which a readable keeps it: the driver's own domain is left out (dra S2)."""
+    return key if domain == driver else f"{domain}/{key}"
 
 
 def expression_device(readable: Readable, *, reference: bool) -> Device:
@@ -122,11 +136,13 @@ def expression_device(readable: Readable, *, reference: bool) -> Device:
     return Device(readable.driver, attributes, capacity, readable.shared and not reference)
 
 
+@lru_cache(maxsize=4096)
 def _qualified(driver: str, name: str) -> tuple[str, str]:
     domain, slash, key = name.partition("/")
     return (domain, key) if slash else (driver, name)
 
 
+@lru_cache(maxsize=65536)
 def _attribute_value(attribute: Attribute, *, reference: bool) -> Any:
     if attribute.string_value is not None:
         return attribute.string_value
