@@ -121,6 +121,12 @@ def _amounts(charging: Charging, spec: PodSpec, path: str) -> tuple[list[_Amount
     return amounts, faults
 
 
+def backed_amounts(charging: Charging, spec: PodSpec) -> list[tuple[str, DeviceClass, int]]:
+    """The extended resources of a pod that devices answer, with their class and number; none where one is faulty."""
+    amounts, _ = _amounts(charging, spec, "")
+    return [(amount.name, amount.device_class, amount.units) for amount in amounts]
+
+
 def _text(quantity: int) -> str:
     whole, rest = divmod(quantity, NANO)
     return str(whole) if not rest else f"{quantity // 10**6}m" if quantity % 10**6 == 0 else f"{quantity}n"

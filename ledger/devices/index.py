@@ -212,6 +212,8 @@ class DeviceIndex:
         self.templates: dict[tuple[str, str], ResourceClaimTemplate] = {}
         self.claims: dict[tuple[str, str], ResourceClaim] = {}
         self.nodes: dict[str, dict[str, str]] = {}
+        self.plugins: dict[str, frozenset[str]] = {}
+        """By node, the extended resources that a device plugin serves there."""
         self.drivers: dict[str, DriverDevices] = {}
         self.slices: dict[str, SliceRecord] = {}
         self.slice_names: list[str] = []
@@ -245,16 +247,25 @@ class DeviceIndex:
         return self.touched(inputs)
 
     def apply_node(self, old: Node | None, new: Node | None) -> tuple[WorkloadKey, ...]:
-        """Labels of nodes decide which devices a node can use (dra P8); everything else of a node is ignored."""
-        if new is None:
-            if old is None or self.nodes.pop(old.metadata.name, None) is None:
-                return ()
-            self.nodes_version += 1
-            return self.touched({("nodes",)})
-        if self.nodes.get(new.metadata.name) == new.metadata.labels:
+        """Labels of nodes decide which devices a node can use (dra P8), allocatable which plugins serve (X16)."""
+        subject = new if new is not None else old
+        if subject is None:
+            return ()
+        name = subject.metadata.name
+        before = self.nodes.get(name), self.plugins.get(name, frozenset())
+        labels = dict(subject.metadata.labels) if new is not None else None
+        served = (
+            frozenset(each for each in subject.status.allocatable if "/" in each) if new is not None else frozenset()
+        )
+        if before == (labels, served):
             return ()
         self.nodes_version += 1
-        self.nodes[new.metadata.name] = dict(new.metadata.labels)
+        self.nodes.pop(name, None)
+        self.plugins.pop(name, None)
+        if labels is not None:
+            self.nodes[name] = labels
+        if served:
+            self.plugins[name] = served
         return self.touched({("nodes",)})
 
     def charges(

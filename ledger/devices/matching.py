@@ -47,3 +47,72 @@ def _hand_over(device: int, came_from: dict[int, tuple[int, int | None]], owner:
         request, through = came_from[current]
         owner[current] = request
         current = through
+
+
+def largest_flow(seats: list[int], groups: dict[tuple[int, ...], int]) -> int:
+    """How many seats can be filled from groups of equal devices, each group named by the requests it can answer."""
+    order = sorted(groups)
+    given = {group: [0] * len(seats) for group in order}
+    spare = dict(groups)
+    total = 0
+    for request, wanted in enumerate(seats):
+        missing = wanted
+        while missing:
+            moved = _push(request, missing, order, given, spare)
+            if not moved:
+                break
+            missing -= moved
+            total += moved
+    return total
+
+
+def _push(
+    request: int,
+    limit: int,
+    order: list[tuple[int, ...]],
+    given: dict[tuple[int, ...], list[int]],
+    spare: dict[tuple[int, ...], int],
+) -> int:
+    """Move as much as the shortest way from the request to spare devices allows; breadth first over requests."""
+    came_from: dict[int, tuple[int, tuple[int, ...]]] = {}
+    waiting = [request]
+    seen = {request}
+    for current in waiting:
+        for group in order:
+            if current not in group:
+                continue
+            if spare[group]:
+                return _shift(request, current, group, limit, came_from, given, spare)
+            for other in group:
+                if other not in seen and given[group][other]:
+                    seen.add(other)
+                    came_from[other] = (current, group)
+                    waiting.append(other)
+    return 0
+
+
+def _shift(
+    request: int,
+    last: int,
+    group: tuple[int, ...],
+    limit: int,
+    came_from: dict[int, tuple[int, tuple[int, ...]]],
+    given: dict[tuple[int, ...], list[int]],
+    spare: dict[tuple[int, ...], int],
+) -> int:
+    """The last request on the way takes spare devices and leaves others to the one before it, back to the first."""
+    amount = min(limit, spare[group])
+    current = last
+    while current != request:
+        before, through = came_from[current]
+        amount = min(amount, given[through][current])
+        current = before
+    spare[group] -= amount
+    given[group][last] += amount
+    current = last
+    while current != request:
+        before, through = came_from[current]
+        given[through][current] -= amount
+        given[through][before] += amount
+        current = before
+    return amount

@@ -1,0 +1,166 @@
+"""Whether the devices for a workload can be had, given what others hold (dra 17).
+
+A wrong "no" would starve a workload, so only what is proved is refused: by counting, or by a complete search. What
+the search cannot finish counts as possible. Feasibility never changes a price and never admits anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ledger.devices.bounds import Shortage, shortage
+from ledger.devices.demand import Holder, PodDemand, Unknown, pod_demands
+from ledger.devices.index import DeviceIndex
+from ledger.devices.mappings import Mappings
+from ledger.devices.search import STEPS, GaveUp, Placement, Search, Unit, wanted_of
+from ledger.devices.space import Space, Spot
+from ledger.quantity import Quantity
+
+IMPOSSIBLE = "impossible"
+"""No node could ever hold the pods, if everything were free."""
+IMPOSSIBLE_NOW = "impossible-now"
+"""The devices exist but are in use."""
+_MOST_NAMED = 10
+
+
+class Feasible(msgspec.Struct, frozen=True):
+    """`certain` says that places were found; otherwise the search gave up, or something it needs is not known."""
+
+    certain: bool
+
+
+class NoDevices(msgspec.Struct, frozen=True, rename="camel"):
+    """Quota would allow it, the devices do not. `in_the_way` names holders: workloads, and claims of others."""
+
+    verdict: str
+    message: str
+    in_the_way: tuple[str, ...] = ()
+
+
+def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iterable[Holder]) -> Feasible | NoDevices:
+    """`held` are the workloads that hold quota, with their pods whose claims are not allocated yet.
+
+    Allocated claims need not be named: the index knows them.
+    """
+    try:
+        demands = pod_demands(index, mappings, subject)
+    except Unknown:
+        return Feasible(False)
+    if not demands:
+        return Feasible(True)
+    holders = _demands_of(index, mappings, held)
+    pods = [pod for pod, _ in demands] + [pod for _, each in holders for pod, _ in each]
+    space = Space(index)
+    for spot, consumed, user in _allocated(index):
+        space.occupy(spot, consumed, user)
+    search = Search(index, space, pods)
+    units = _units(subject.name, demands)
+    placed: list[tuple[list[Unit], Placement]] = []
+    for name, each in holders:
+        theirs = _units(name, each)
+        placement = _attempt(search, theirs)
+        if isinstance(placement, Placement):
+            placed.append((theirs, placement))
+    found = _attempt(search, units)
+    if isinstance(found, Placement):
+        return Feasible(True)
+    wanted = [each for pod, _ in demands for each in wanted_of(pod)]
+    spots = [spot for node in search.nodes for each in wanted for spot in search.spots(each, node)]
+    blockers = sorted({user for spot in spots for user in space.in_the_way_of(spot)})
+    for _, placement in placed:
+        placement.give_back()
+    everyone = [*units, *(unit for theirs, _ in placed for unit in theirs)]
+    lacking = shortage(search, everyone)
+    if lacking is None:
+        together = _attempt(search, _side_by_side(everyone)) if placed else found
+        if together is not None:
+            return Feasible(isinstance(together, Placement))
+    return _refusal(index, demands, units, blockers, lacking)
+
+
+def _attempt(search: Search, units: list[Unit]) -> Placement | GaveUp | None:
+    search.steps = STEPS + 4 * sum(unit.pod.devices for unit in units)
+    try:
+        return search.place_all(units)
+    except GaveUp as exhausted:
+        return exhausted
+
+
+def _demands_of(
+    index: DeviceIndex, mappings: Mappings, held: Iterable[Holder]
+) -> list[tuple[str, list[tuple[PodDemand, int]]]]:
+    """By name; a holder about whose demand something is unknown holds nothing that could be placed."""
+    found: list[tuple[str, list[tuple[PodDemand, int]]]] = []
+    for holder in sorted(held, key=lambda each: each.name):
+        try:
+            demands = pod_demands(index, mappings, holder)
+        except Unknown:
+            continue
+        if demands:
+            found.append((holder.name, demands))
+    return found
+
+
+def _units(user: str, demands: list[tuple[PodDemand, int]]) -> list[Unit]:
+    return [Unit(user, pod) for pod, count in demands for _ in range(count)]
+
+
+def _side_by_side(units: list[Unit]) -> list[Unit]:
+    """Equal demands next to each other, otherwise in the order they came."""
+    groups: dict[PodDemand, list[Unit]] = {}
+    for unit in units:
+        groups.setdefault(unit.pod, []).append(unit)
+    return [unit for group in groups.values() for unit in group]
+
+
+def _allocated(index: DeviceIndex) -> list[tuple[Spot, dict[str, Quantity], str]]:
+    """Every device that a claim of the cluster has, by claim (dra 16.2: also those nobody accounts for)."""
+    found = []
+    for key, claim in sorted(index.claims.items()):
+        allocation = claim.status.allocation
+        for result in allocation.devices.results if allocation is not None else ():
+            if result.admin_access:
+                continue
+            device = index.device(result.driver, result.pool, result.device)
+            if device is not None:
+                user = f"claim {key[0]}/{key[1]}"
+                found.append((Spot(result.driver, result.pool, device), result.consumed_capacity, user))
+    return found
+
+
+def _refusal(
+    index: DeviceIndex,
+    demands: list[tuple[PodDemand, int]],
+    units: list[Unit],
+    blockers: list[str],
+    lacking: Shortage | None,
+) -> NoDevices:
+    """Say whether an empty cluster could hold the pods, how far the best node gets, and who is in the way."""
+    empty = Search(index, Space(index), [pod for pod, _ in demands])
+    alone = _attempt(empty, units)
+    verdict = IMPOSSIBLE_NOW if alone is not None and blockers else IMPOSSIBLE
+    if lacking is not None:
+        message = lacking.message
+    else:
+        reached, node = _best_node(empty, demands)
+        wanted = max(pod.devices for pod, _ in demands)
+        message = f"devices for {reached} of {wanted} on the best node, {node or 'any'}, if it were empty"
+    if verdict == IMPOSSIBLE_NOW:
+        names = ", ".join(blockers[:_MOST_NAMED])
+        more = f" and {len(blockers) - _MOST_NAMED} more" if len(blockers) > _MOST_NAMED else ""
+        return NoDevices(verdict, f"{message}; in use by {names}{more}", tuple(blockers))
+    return NoDevices(verdict, message)
+
+
+def _best_node(search: Search, demands: list[tuple[PodDemand, int]]) -> tuple[int, str]:
+    best = (0, "")
+    for node in search.nodes:
+        for pod, _ in demands:
+            reached = 0
+            for wanted in wanted_of(pod):
+                reached += min(len(search.spots(wanted, node)), wanted.number or 1)
+            if reached > best[0]:
+                best = (reached, node)
+    return best
