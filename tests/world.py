@@ -208,6 +208,10 @@ class World:
         held = {queue: {k: v for k, v in amounts.items() if v} for queue, amounts in self.ledger.usage().items()}
         return {queue: amounts for queue, amounts in held.items() if amounts}
 
+    def shares(self) -> dict[str, float]:
+        """The dominant resource share of every ClusterQueue."""
+        return {queue: share.weighted for queue, share in self.ledger.shares().items()}
+
     def held(self, queue: str, item: str = "f1/nvidia.com/gpu") -> int:
         return self.usage().get(queue, {}).get(item, 0)
 

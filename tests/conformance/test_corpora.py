@@ -109,7 +109,7 @@ def test_the_final_state_is_that_of_the_reference(scenario: Scenario) -> None:
     held = {queue: {item: used for item, used in usage.get(queue, {}).items() if used} for queue in final["usage"]}
     assert held == final["usage"]
     shares = ledger.shares()
-    assert {queue: shares[queue] for queue in final["shares"]} == {
+    assert {queue: shares[queue].weighted for queue in final["shares"]} == {
         queue: float(share) for queue, share in final["shares"].items()
     }
     parked = ledger.parked()
