@@ -243,7 +243,9 @@ class ClusterEvents:
             del state.flavors[name]
         else:
             state.flavors[name] = new
-        changed = old is None or new is None or old.spec != new.spec
+        # Another uid is another flavor: for the blink between them its users were inactive.
+        replaced = old is not None and new is not None and old.metadata.uid != new.metadata.uid
+        changed = old is None or new is None or old.spec != new.spec or replaced
         if changed:
             state.flavor_versions[name] = state.flavor_versions.get(name, 0) + 1
         users = self._queues(state.queues_by_flavor.get(name, ()))

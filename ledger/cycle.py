@@ -86,6 +86,9 @@ class Preempting(NamedTuple):
 
 Outcome = Reserved | Preempting
 
+Scans = tuple[tuple[str, object], ...]
+"""Per head the last flavors tried."""
+
 
 class Cycle:
     """One pass over the heads of `tree`. `run` yields what was decided, in order; the caller acts on each at once."""
@@ -97,13 +100,6 @@ class Cycle:
         self._numbers = numbers
         self._rules = rules
         self._around = surroundings
-        self._search_rules = SearchRules(
-            surroundings.mismatch,
-            self._simulate,
-            rules.strategies is not None,
-            rules.fungibility,
-            rules.ignore_undeclared,
-        )
         self._journal: Journal = []
         self._claimed: dict[str, Target] = {}
         self._temporary = False
@@ -164,6 +160,17 @@ class Cycle:
         if grew and (old or not self._rules.keeps_progress):
             entry.state.memory = None
 
+    def _search_rules(self) -> SearchRules:
+        """Made for each search: kept, it would refer back to the cycle, and only the garbage collector would end it."""
+        rules = self._rules
+        return SearchRules(
+            self._around.mismatch,
+            self._simulate,
+            rules.strategies is not None,
+            rules.fungibility,
+            rules.ignore_undeclared,
+        )
+
     def _assign(
         self,
         entry: Entry,
@@ -173,7 +180,7 @@ class Cycle:
     ) -> None:
         """5.10: the assignment that decides, its victims, and the flavor memory it leaves behind."""
         queue, state = entry.queue, entry.state
-        search = FlavorSearch(queue, state, self._search_rules, start=start, pinned=pinned)
+        search = FlavorSearch(queue, state, self._search_rules(), start=start, pinned=pinned)
         assert state.pod_sets is not None
         full = search.assign(state.pod_sets)
         targets = self._victims(entry, full)
@@ -444,15 +451,12 @@ class Cycle:
                 member.verdict = shared
                 self.told.append(member)
 
-    def progress(self) -> tuple[tuple[str, tuple[tuple[tuple[str, int], ...], ...]], ...] | None:
-        """How far the flavor scan of each head is after this cycle; None when no scan moved."""
-        moved = False
-        state_of_scan = []
-        for entry in self.looked_at:
-            after = entry.state.memory
-            if (entry.before.tried if entry.before else ()) != (after.tried if after else ()):
-                moved = True
-            tried = after.tried if after else ()
-            state_of_scan.append((entry.state.uid, tuple(tuple(sorted(pod_set.items())) for pod_set in tried)))
-        return tuple(state_of_scan) if moved else None
+    def scans(self) -> tuple[Scans, Scans]:
+        """How far the flavor scan of each head was before this cycle, and is after it."""
+        before = tuple(_scan(entry.state, entry.before) for entry in self.looked_at)
+        return before, tuple(_scan(entry.state, entry.state.memory) for entry in self.looked_at)
 
+
+def _scan(state: WorkloadState, memory: FlavorMemory | None) -> tuple[str, object]:
+    tried = memory.tried if memory is not None else ()
+    return state.uid, tuple(tuple(sorted(pod_set.items())) for pod_set in tried)

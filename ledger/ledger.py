@@ -135,13 +135,10 @@ class Ledger:
         self._bury(metadata.uid, metadata.resource_version)
         objects = self._objects.get(kind, {})
         old = objects.get(key)
-        if old is None:
-            return
-        if metadata.uid and old.metadata.uid != metadata.uid:
-            return
-        if metadata.resource_version and metadata.resource_version < old.metadata.resource_version:
-            return
-        self._drop(kind, key)
+        # News of the end of an earlier object of that name is older than the one that is there now. Where objects
+        # carry no versions, as hand-made ones do, the name decides.
+        if old is not None and not 0 < metadata.resource_version < old.metadata.resource_version:
+            self._drop(kind, key)
 
     def _drop(self, kind: str, key: ObjectKey) -> None:
         old = self._objects[kind].pop(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ledger.cluster_queue import ClusterQueueNode
-from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Surroundings
+from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Scans, Surroundings
 from ledger.fair_preemption import almost_common_ancestors
 from ledger.objects.configuration import Configuration
 from ledger.objects.workload import condition
@@ -51,7 +51,7 @@ class Scheduler:
                 )
 
     def _settle(self, tree: Tree) -> None:
-        scans: set[object] = set()
+        scans: list[Scans] = []
         while True:
             cycle = Cycle(tree, self._state.numbers, self._rules, self._surroundings)
             for outcome in cycle.run():
@@ -62,14 +62,18 @@ class Scheduler:
             for state in cycle.told:
                 self._state.told[state.uid] = state
             if cycle.changed:
-                scans.clear()
+                scans = []
                 continue
-            # Without a change only flavor scans can move on. A state of all scans that was there before would go
-            # round for ever without a decision: a scan that wraps around is no progress.
-            progress = cycle.progress()
-            if progress is None or progress in scans:
+            before, after = cycle.scans()
+            if after == before:
                 return
-            scans.add(progress)
+            # Without a change only flavor scans move on. One that comes round would do so for ever without a decision,
+            # so it ends there. The reference is seen to end on an even number of such cycles, which shows in where the
+            # scan stands at the next event.
+            scans = scans or [before]
+            if after in scans and len(scans) % 2 == 0:
+                return
+            scans.append(after)
 
     def _reserve(self, cycle: Cycle, outcome: Reserved, number: int) -> None:
         """7.1: the workload leaves the queue and holds quota at the same instant."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from ledger.amounts import divide, multiply
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.forest import Forest
@@ -135,10 +137,7 @@ class State:
         workload = state.workload
         state.priority = self.effective_priority(workload)
         state.order_time = self.order_time(workload)
-        limits = [
-            self.limit_ranges[state.namespace][name]
-            for name in sorted(self.limit_ranges.get(state.namespace, ()))
-        ]
+        limits = self.limit_ranges_of(state.namespace)
         state.pod_sets = total_requests(
             workload,
             limit_ranges=limits,
@@ -160,6 +159,14 @@ class State:
             state.memory = None
             state.flavor_matches.clear()
         state.shape = shape
+
+    def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
+        """By name (D9). The reference's decisions show its bounds, never its defaults, so its rule set drops those."""
+        ranges = self.limit_ranges.get(namespace)
+        if not ranges:
+            return []
+        found = [ranges[name] for name in sorted(ranges)]
+        return [without_defaults(limit_range) for limit_range in found] if self.repeats_reference else found
 
     def effective_priority(self, workload: Workload) -> int:
         """1.7.1, R0.10."""
@@ -295,10 +302,19 @@ class State:
             self.mark_rows(reservation)
 
     def mark_rows(self, reservation: Reservation) -> None:
+        """What the reservation counts changed: rows and shares are new, and cycles may find other room."""
         name = reservation.cluster_queue
+        self.touched.add(name)
         for fr in reservation.usage:
             self.dirty_rows.add((name, fr))
         self.dirty_shares.add(name)
+
+
+def without_defaults(limit_range: LimitRange) -> LimitRange:
+    items = tuple(
+        msgspec.structs.replace(item, default={}, default_request={}) for item in limit_range.spec.limits
+    )
+    return msgspec.structs.replace(limit_range, spec=msgspec.structs.replace(limit_range.spec, limits=items))
 
 
 _GATED_BY = "kueue.x-k8s.io/admission-gated-by"

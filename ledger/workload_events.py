@@ -33,9 +33,10 @@ class WorkloadEvents:
     def remove(self, state: WorkloadState) -> None:
         """The object is gone: its quota goes back, and a retry is raised whether or not it held any (4.7.2)."""
         self.leave_queue(state)
+        held_in = state.reservation.cluster_queue if state.reservation is not None else None
         if state.reservation is not None:
             self._release(state, "Deleted")
-        self._retry(state)
+        self._retry(state, held_in)
         self._forget(state)
 
     # What an object means
@@ -71,10 +72,11 @@ class WorkloadEvents:
     def _end(self, state: WorkloadState, reason: str, *, news: bool) -> None:
         """7.9: finished, or deactivated: out of the queue, quota free at once."""
         self.leave_queue(state)
+        held_in = state.reservation.cluster_queue if state.reservation is not None else None
         if state.reservation is not None:
             self._release(state, reason)
         if news:
-            self._retry(state)
+            self._retry(state, held_in)
 
     def _lose(self, state: WorkloadState, old: Workload) -> None:
         """QuotaReserved turned False: the quota goes back, and the workload waits again (7.4.2)."""
@@ -83,8 +85,8 @@ class WorkloadEvents:
         reservation = state.reservation
         assert reservation is not None
         self._release(state, reason)
-        self._retry(state)
         self._wait(state, old)
+        self._retry(state, reservation.cluster_queue)
         if state.waiting_in is not None:
             requeued = condition(state.workload, "Requeued")
             requeue_state = state.workload.status.requeue_state
@@ -116,7 +118,6 @@ class WorkloadEvents:
         self._note_eviction(state)
         self._state.give(state, reservation)
         self._state.charge(state)
-        self._state.touched.add(admission.cluster_queue)
 
     def _hold(self, state: WorkloadState, old: Workload) -> None:
         """The object shows a reservation: news, an echo of ours, or something that differs from ours and wins."""
@@ -189,9 +190,11 @@ class WorkloadEvents:
 
     def _set_priority(self, state: WorkloadState, priority: int) -> None:
         self._rerank(state, lambda: setattr(state, "priority", priority))
+        reservation = state.reservation
+        assert reservation is not None
         reference = state.workload.spec.priority_class_ref
         if reference is not None and reference.kind == "WorkloadPriorityClass":
-            self._retry(state)
+            self._retry(state, reservation.cluster_queue)
 
     def _rerank(self, state: WorkloadState, change: object) -> None:
         """Change what victims are ordered by, keeping the queue's order of holders."""
@@ -204,6 +207,7 @@ class WorkloadEvents:
         change()
         if queue is not None and ranked:
             queue.rank_holder(state)
+            self._state.touched.add(queue.name)
 
     def _reclaim_pods(self, state: WorkloadState, reservation: Reservation) -> None:
         """2.7.2: the charge follows the pods that are left; what came back is released and retried for (7.9)."""
@@ -219,7 +223,7 @@ class WorkloadEvents:
         if freed:
             self._recorder.released(state, reservation, "ReclaimablePods", freed)
         if reservation.admitted:
-            self._retry(state)
+            self._retry(state, reservation.cluster_queue)
 
     def _note_eviction(self, state: WorkloadState) -> None:
         """R0.13: the condition counts whatever its reason."""
@@ -238,6 +242,7 @@ class WorkloadEvents:
         reservation = state.reservation
         if reservation is not None and reservation.charged:
             self._state.forest.queues[reservation.cluster_queue].evicted_holders[state.uid] = state
+            self._state.touched.add(reservation.cluster_queue)
 
     def _has_lost(self, state: WorkloadState, reservation: Reservation) -> bool:
         """Whether an object without reservation means a loss, or was merely written before our decision arrived."""
@@ -255,14 +260,20 @@ class WorkloadEvents:
 
     def _release(self, state: WorkloadState, reason: str) -> None:
         reservation = self._state.take_away(state)
-        self._state.touched.add(reservation.cluster_queue)
         self._recorder.released(state, reservation, reason, reservation.usage)
 
-    def _retry(self, state: WorkloadState) -> None:
-        """4.7.2: the target is the ClusterQueue of the workload's last LocalQueue, if that is known."""
-        queue = self._state.queue_of(state)
-        if queue is not None:
-            self._state.retry_tree_of(queue.name)
+    def _retry(self, state: WorkloadState, held_in: str | None = None) -> None:
+        """4.7.2: the target is the ClusterQueue of the workload's last LocalQueue, if that is known.
+
+        The reference knows no LocalQueue of a workload that never waited, and none that is stopped: it retries nothing
+        then. The ledger's own rules retry the tree in which the quota was held.
+        """
+        local = self._state.known_local_queue(state.last_queued_in) if state.last_queued_in is not None else None
+        if local is not None and local.spec.cluster_queue in self._state.forest.queues:
+            self._state.retry_tree_of(local.spec.cluster_queue)
+        if not self._state.repeats_reference and held_in in self._state.forest.queues:
+            assert held_in is not None
+            self._state.retry_tree_of(held_in)
 
     # Waiting
 
@@ -271,6 +282,8 @@ class WorkloadEvents:
         queue = self._state.queue_of(state)
         if state.waiting_in is not None and state.waiting_in is not queue:
             self.leave_queue(state)
+        if self._state.known_local_queue(state.local_queue) is not None and self._state.is_queueable(state.workload):
+            state.last_queued_in = state.local_queue
         if queue is None or not self._state.is_queueable(state.workload):
             self.leave_queue(state)
             return
@@ -311,6 +324,7 @@ class WorkloadEvents:
             return
         self._state.prepare(state)
         state.waiting_in = queue
+        state.last_queued_in = state.local_queue
         queue.pending.activate(state)
         self._state.touched.add(queue.name)
 
