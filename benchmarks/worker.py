@@ -21,13 +21,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.generated import GeneratedCluster, Size
+from benchmarks.generated import GeneratedCohort, setup
 from benchmarks.machine import machine, spread
 from tests.streaming.apache_kafka import apache_kafka
 from tests.streaming.counting_fold import CountingFold
@@ -43,7 +42,7 @@ from topics.worker import run_worker
 FOLDS: dict[str, FoldFactory] = {"trivial": CountingFold, "ledger": ledger_fold}
 CLUSTERS = [f"cluster-{number}" for number in range(8)]
 EVENT_BYTES = 600
-SIZE = Size(queues=100, waiting_per_queue=20)
+COHORTS = 10
 PARTITIONS = 4
 
 
@@ -64,23 +63,24 @@ def ledger_events(count: int) -> list[Addressed]:
 
 
 def _life_of(name: str, seed: int, count: int) -> list[Addressed]:
-    cluster = GeneratedCluster(SIZE, seed)
+    cohorts = [GeneratedCohort(seed * COHORTS + number) for number in range(COHORTS)]
+    cohort_of = {f"queue-{cohort.number}": cohort for cohort in cohorts}
     fold = ledger_fold("quota.events", 0)
-    running: deque[dict[str, Any]] = deque()
     events: list[Addressed] = []
 
     def take(value: bytes) -> None:
         for decision in fold.apply(value, offset=len(events)).decisions:
             read = json.loads(decision.value)
             if read["type"] == "QuotaReserved":
-                running.append(read)
+                cohort_of[read["clusterQueue"].rpartition("-")[0]].observe(read)
         events.append(Addressed(name, _of_cluster(value, name)))
 
-    for value in cluster.setup():
+    for value in setup(cohorts):
         take(value)
     while len(events) < count:
-        take(cluster.finish(running.popleft()))
-        take(cluster.submission())
+        for cohort in cohorts:
+            take(cohort.finish())
+            take(cohort.submission())
     return events[:count]
 
 

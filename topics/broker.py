@@ -7,16 +7,20 @@ worker on it must have an instance id (static membership). A log that must last 
 
 from __future__ import annotations
 
-import shutil
+import ctypes
+import signal
+import os
 import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0
+_PR_SET_PDEATHSIG = 1
 
 
 class BrokerNotStarted(RuntimeError):
@@ -72,6 +76,7 @@ class EmbeddedBroker:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
         self._wait_until_it_answers(log)
 
@@ -111,9 +116,19 @@ class EmbeddedBroker:
         raise BrokerNotStarted("the embedded broker does not answer:\n" + "\n".join(last_words))
 
 
+def end_with_parent() -> None:
+    """In a child: get SIGTERM when the parent dies, however it dies. Linux only; elsewhere nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def _executable() -> str:
-    beside = Path(sys.executable).with_name("noida-db")
-    found = str(beside) if beside.exists() else shutil.which("noida-db")
-    if found is None:
-        raise BrokerNotStarted("the embedded broker needs the package noida-db: pip install noida-db")
-    return found
+    """The server itself. The command of its package only starts it as a child, which would outlive the command."""
+    package = find_spec("noida_db")
+    if package is not None and package.origin is not None:
+        server = Path(package.origin).with_name("noida-db")
+        if server.exists():
+            if not os.access(server, os.X_OK):
+                server.chmod(0o755)
+            return str(server)
+    raise BrokerNotStarted("the embedded broker needs the package noida-db: pip install noida-db")

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from topics.broker import EmbeddedBroker, free_port, is_free
+from topics.broker import EmbeddedBroker, end_with_parent, free_port, is_free
 from topics.settings import DEFAULT_BOOTSTRAP_SERVERS, Settings
 
 DEFAULT_PORT = int(DEFAULT_BOOTSTRAP_SERVERS.rpartition(":")[2])
@@ -37,6 +37,7 @@ class WorkerChild:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
 
     def check(self) -> None:

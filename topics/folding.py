@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ledger.fold import Fold as LedgerFold
+
 #: (cluster, ClusterQueue, flavor, resource), as `ledger.fold.RowKey`.
 RowKey = tuple[str, str, str, str]
 
@@ -66,6 +68,4 @@ FoldFactory = Callable[[str, int], Fold]
 
 def ledger_fold(topic: str, partition: int) -> Fold:
     """The real fold."""
-    from ledger.fold import Fold as LedgerFold
-
     return LedgerFold(topic, partition)

@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from topics.broker import free_port
+from topics.broker import end_with_parent, free_port
 
 VERSION = os.environ.get("APACHE_KAFKA_VERSION", "4.3.1")
 LOGGER_VERSION = "1.7.36"
@@ -79,6 +79,7 @@ class KafkaOfJars:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
         _wait_for_port(self.port, self._process, self.directory / "broker.log")
 

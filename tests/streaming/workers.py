@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from topics.broker import end_with_parent
 from topics.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,6 +29,7 @@ class WorkerProcess:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                preexec_fn=end_with_parent,
             )
 
     def kill(self) -> None:
