@@ -7,6 +7,7 @@ standard output, everything else to standard error.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 import time
@@ -44,7 +45,7 @@ def worker(settings: Settings | None = None, *, log_level: str = "INFO") -> int:
     """Run the worker against `KAFKA_BOOTSTRAP_SERVERS` until SIGTERM or SIGINT."""
     from topics.worker import run_worker
 
-    return _guarded(lambda: run_worker(settings or Settings.from_environment(), log_level=log_level))
+    return _guarded(lambda: run_worker(settings or Settings.from_environment(), log_level=log_level), logs=True)
 
 
 def ingest(source: str, settings: Settings | None = None, *, cluster: str | None = None, pack: bool = False) -> int:
@@ -339,8 +340,13 @@ def _decision_writers() -> tuple[Callable[[bytes], None], Callable[..., Any]]:
     return as_json, decision_line
 
 
-def _guarded(command: Callable[[], int]) -> int:
-    """The command's exit code; what a person can do something about is a message, not a traceback."""
+def _guarded(command: Callable[[], int], *, logs: bool = False) -> int:
+    """The command's exit code; what a person can do something about is a message, not a traceback.
+
+    Only the worker logs: elsewhere Kafka's client would tell every try to connect, and then the message says it again.
+    """
+    if not logs:
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
         return command()
     except (InvalidSettings, FileNotFoundError, IsADirectoryError, PermissionError) as problem:

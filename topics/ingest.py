@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from aiokafka import AIOKafkaProducer
 
 from topics.admin import ensure_topics
+from topics.arriving import arriving
 from topics.batching import Addressed
 from topics.settings import Settings
 from topics.topic import MAX_RECORD_BYTES, partition_of
@@ -58,12 +59,14 @@ async def ingest(
         under_way.clear()
 
     try:
-        for cluster, value in values:
-            partition = partition_of(cluster, topics.events.partitions)
-            under_way.append(await producer.send(topics.events.name, value, key=cluster.encode(), partition=partition))
-            done.records[cluster] = done.records.get(cluster, 0) + 1
-            if len(under_way) >= MAX_UNDER_WAY:
-                await acknowledged()
+        async for some in arriving(values):
+            for cluster, value in some:
+                partition = partition_of(cluster, topics.events.partitions)
+                sent = await producer.send(topics.events.name, value, key=cluster.encode(), partition=partition)
+                under_way.append(sent)
+                done.records[cluster] = done.records.get(cluster, 0) + 1
+                if len(under_way) >= MAX_UNDER_WAY:
+                    await acknowledged()
         await acknowledged()
     finally:
         await producer.stop()

@@ -73,12 +73,13 @@ def test_what_the_manifest_says_itself_is_kept() -> None:
     ]
 
 
-def test_a_generated_name_depends_on_the_place_alone() -> None:
+def test_a_generated_name_depends_on_the_place_and_the_time_alone() -> None:
     first, second = objects(JOB + "---\n" + JOB)
     assert first["metadata"]["name"].startswith("sample-job-")
     assert len(first["metadata"]["name"]) == len("sample-job-") + 5
     assert first["metadata"]["name"] != second["metadata"]["name"]
     assert objects(JOB + "---\n" + JOB) == [first, second]
+    assert objects(JOB, created=1)[0]["metadata"]["name"] != first["metadata"]["name"]
     assert first["metadata"]["namespace"] == "default"
 
 

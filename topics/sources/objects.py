@@ -2,8 +2,9 @@
 
 An object that comes from an API server has a uid and a creationTimestamp and goes into its event as it was written.
 One that was written by hand lacks them, and gets them the same way each time it is read: a namespace where its kind has
-one, a name from its generateName and its place, a uid from its name, a creationTimestamp from its place.
-It gets no resourceVersion: an object without one is news whenever it is seen.
+one, a uid from its name, and a creationTimestamp from its place and the time that creation is counted from; where it
+has only a generateName, a name from the same two. It gets no resourceVersion: an object without one is news whenever it
+is seen.
 """
 
 from __future__ import annotations
@@ -160,7 +161,9 @@ def _fill(whole: dict[str, Any], cluster: str, place: int, created: int) -> None
     if kind in NAMESPACED and not metadata.get("namespace"):
         metadata["namespace"] = "default"
     if not metadata.get("name") and isinstance(metadata.get("generateName"), str):
-        metadata["name"] = metadata["generateName"] + _suffix(f"{cluster}/{kind}/{metadata.get('namespace')}/{place}")
+        metadata["name"] = metadata["generateName"] + _suffix(
+            f"{cluster}/{kind}/{metadata.get('namespace')}/{created}/{place}"
+        )
     if kind == "Configuration" and not metadata.get("name"):
         metadata["name"] = "config"
     if kind == "Namespace" and isinstance(labels := metadata.setdefault("labels", {}), dict):

@@ -48,7 +48,9 @@ _decode_form = msgspec.json.Decoder(_Form).decode
 def open_source(path: str | Path) -> Iterator[BinaryIO]:
     """The file, or standard input for `-`, unpacked where it is gzip."""
     if str(path) == "-":
-        yield unpacked(sys.stdin.buffer)
+        # a reader of its own: a thread that waits in it does not keep the interpreter from closing its standard input
+        with open(sys.stdin.fileno(), "rb", closefd=False) as standard_input:
+            yield unpacked(standard_input)
         return
     with open(path, "rb") as file:
         yield unpacked(file)
