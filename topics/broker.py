@@ -8,8 +8,8 @@ worker on it must have an instance id (static membership). A log that must last 
 from __future__ import annotations
 
 import ctypes
-import signal
 import os
+import signal
 import socket
 import subprocess
 import sys
