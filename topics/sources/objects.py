@@ -3,8 +3,8 @@
 An object that comes from an API server has a uid and a creationTimestamp and goes into its event as it was written.
 One that was written by hand lacks them, and gets them the same way each time it is read: a namespace where its kind has
 one, a uid from its name, and a creationTimestamp from its place and the time that creation is counted from; where it
-has only a generateName, a name from the same two. It gets no resourceVersion: an object without one is news whenever it
-is seen.
+has only a generateName, a name from the same two. It gets no resourceVersion: an object without one counts whenever it
+differs from what is known of it.
 """
 
 from __future__ import annotations
