@@ -447,7 +447,8 @@ class Cycle:
         message = f"an equivalent workload, {state.namespace}/{state.name}, was refused"
         shared = Verdict(verdict.reason, message, verdict.shortages, verdict.passed_over)
         for member in queue.pending.park_shape(state.shape, shared):
-            if member is not state:
+            # 7.3: what fails a check of nomination keeps that as its reason.
+            if member is not state and self._around.refuse(queue, member) is None:
                 member.verdict = shared
                 self.told.append(member)
 

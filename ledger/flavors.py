@@ -202,18 +202,23 @@ class FlavorSearch:
         for resource in resources:
             fr = numbers[resource]
             need = add(self._result.usage.get(fr, 0), requests[resource])
-            mode, stands_in_the_way = self._evaluate_resource(members, fr, need)
+            refused = worst[0] is SearchMode.NO_FIT
+            mode, stands_in_the_way = self._evaluate_resource(members, fr, need, refused=refused)
             blocker = max(blocker, stands_in_the_way)
             modes[resource] = mode
             if self._is_preferred(worst, mode):
                 worst = mode
-            if worst[0] is SearchMode.NO_FIT:
-                break
         self._attempt(members, group_index, group.flavors[index], worst[0], blocker)
         return worst, modes
 
-    def _evaluate_resource(self, members: list[int], fr: int, need: int) -> tuple[GranularMode, Blocker]:
-        """5.4: one resource on one flavor, `need` including what earlier pod sets of the workload were given."""
+    def _evaluate_resource(
+        self, members: list[int], fr: int, need: int, *, refused: bool = False
+    ) -> tuple[GranularMode, Blocker]:
+        """5.4: one resource on one flavor, `need` including what earlier pod sets of the workload were given.
+
+        Once another resource refused the flavor, no victims are sought, but the reason given is still the most severe
+        over all resources (5.8.4 step 1).
+        """
         queue = self._queue
         maximum = potential(queue, fr)
         free = available(queue, fr)
@@ -225,6 +230,8 @@ class FlavorSearch:
             return (SearchMode.NO_FIT, 0), Blocker.EXCEEDS_MAX_QUOTA
         level, more = borrow_level(queue, fr, need)
         if need <= queue.nominal.get(fr, 0) or more or self._may_preempt_while_borrowing():
+            if refused:
+                return (SearchMode.NO_CANDIDATES, level), Blocker.NONE
             return self._rules.simulate(queue, self._state, fr, need), Blocker.NONE
         return (SearchMode.NO_FIT, level), Blocker.WAITING_FOR_QUOTA
 

@@ -68,10 +68,10 @@ class Scheduler:
             if after == before:
                 return
             # Without a change only flavor scans move on. One that comes round would do so for ever without a decision,
-            # so it ends there. The reference is seen to end on an even number of such cycles, which shows in where the
-            # scan stands at the next event.
+            # so it ends there. Where it ends shows at the next event: the reference is seen to make 8 such cycles, or
+            # as many more as leave scans of two and of three flavors at the same place.
             scans = scans or [before]
-            if after in scans and len(scans) % 2 == 0:
+            if after in scans and len(scans) >= 8 and len(scans) % 6 == 2:
                 return
             scans.append(after)
 
