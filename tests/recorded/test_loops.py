@@ -17,6 +17,7 @@ import pytest
 
 from ledger.fold import Fold
 from tests import builders as build
+from tests.builders import START
 
 HERE = Path(__file__).parent
 
@@ -27,15 +28,20 @@ class ClosedCluster:
     def __init__(self) -> None:
         self.fold = Fold()
         self.offset = 0
-        self.at = datetime.min
+        self.at = START
         self.workloads: dict[str, dict[str, Any]] = {}
         self.decisions: list[dict[str, Any]] = []
 
+    @property
+    def second(self) -> float:
+        """The present in seconds since the start of every test."""
+        return (self.at - START).total_seconds()
+
     def play(self, line: dict[str, Any]) -> list[dict[str, Any]]:
         """One input and everything that follows from it until the cluster rests."""
-        self.at = max(self.at, datetime.fromisoformat(line["at"].removesuffix("Z")))
+        self.at = max(self.at, datetime.fromisoformat(line["at"]))
         if "finish" in line:
-            target = build.finished(self.workloads[line["finish"]], at=0)
+            target = build.finished(self.workloads[line["finish"]], at=self.second)
             decided = self.apply("MODIFIED", target)
         else:
             decided = self.apply(line["type"], line["object"])
@@ -47,15 +53,14 @@ class ClosedCluster:
             following = []
             for name in sorted(back):
                 self.at += timedelta(milliseconds=1)
-                following += self.apply("MODIFIED", build.released(self.workloads[name], at=0))
+                following += self.apply("MODIFIED", build.released(self.workloads[name], at=self.second))
             decided = decided + following
         raise AssertionError("the cluster does not come to rest")
 
     def apply(self, change: str, target: dict[str, Any]) -> list[dict[str, Any]]:
         if target["kind"] == "Workload":
             self.workloads[target["metadata"]["name"]] = target
-        stamp = self.at.isoformat(timespec="milliseconds") + "Z"
-        record = {"cluster": "c", "at": stamp, "type": change, "object": target}
+        record = {"cluster": "c", "at": build.moment(self.second), "type": change, "object": target}
         if "metadata" in target:
             target["metadata"] = {**target["metadata"], "resourceVersion": str(10**6 + self.offset)}
         outcome = self.fold.apply(json.dumps(record).encode(), offset=self.offset)
@@ -74,9 +79,9 @@ class ClosedCluster:
                 build.assignment(pods["name"], pods["flavors"], pods["usage"], count=pods["count"])
                 for pods in decision["podSets"]
             ]
-            self.workloads[name] = build.holding(self.workloads[name], decision["clusterQueue"], given)
+            self.workloads[name] = build.holding(self.workloads[name], decision["clusterQueue"], given, at=self.second)
         elif decision["type"] == "Preempted":
-            self.workloads[name] = build.evicted(self.workloads[name], at=0, preempted=decision["reason"])
+            self.workloads[name] = build.evicted(self.workloads[name], at=self.second, preempted=decision["reason"])
 
 
 @pytest.mark.parametrize("name", ["preempt-loop", "fair-loop"])

@@ -45,7 +45,8 @@ def test_t34_in_best_effort_its_equals_are_parked_with_it_and_the_next_is_tried(
 
 
 def test_t35_quota_released_in_the_cohort_brings_parked_workloads_back() -> None:
-    world = World("root{a(10), b(2)}", "x@a:6", "y@b:2")
+    world = World("root{a(10), b(2)}")
+    world.submit("x@a:6", "y@b:2")
     world.submit("w@a:5 c1", "u@a:5 c2", "v@a:1 c3")
     assert world.parked() == {"a": ["u", "w"]}
     assert admitted(world.finish("y")) == ["w"]
@@ -54,7 +55,8 @@ def test_t35_quota_released_in_the_cohort_brings_parked_workloads_back() -> None
 
 def test_t36_a_workload_that_does_not_fit_after_a_retry_is_parked_again() -> None:
     """In the fold no retry lands while a head is in flight: it takes effect before or after the cycle."""
-    world = World("root{a(10), b(2)}", "x@a:6", "y@b:2")
+    world = World("root{a(10), b(2)}")
+    world.submit("x@a:6", "y@b:2")
     world.submit("w@a:8 c1")
     assert world.parked() == {"a": ["w"]}
     assert admitted(world.finish("y")) == []

@@ -74,7 +74,8 @@ def test_t24_usage_above_the_local_quota_moves_to_and_from_the_parent() -> None:
 
 
 def test_t26_a_shrunk_queue_admits_nothing_until_usage_fell() -> None:
-    world = World("a(10)", "x@a:8")
+    world = World("a(10)")
+    world.submit("x@a:8")
     gpus = build.group(f1=[build.quota("nvidia.com/gpu", 4)])
     world.change(build.cluster_queue("a", gpus))
     world.submit("w4@a:4 c1")

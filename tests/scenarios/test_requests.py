@@ -14,8 +14,8 @@ CPU = "cpu1000"
 
 
 def usage(tree: str, *pod_sets: Object, before: tuple[Object, ...] = (), **blocks: Any) -> dict[str, str]:
-    """The usage recorded for the one pod set of a workload that is admitted at once."""
-    world = World(tree, **blocks)
+    """The usage recorded, under the default rules, for the one pod set of a workload that is admitted at once."""
+    world = World(tree, rules=None, **blocks)
     world.add(*before)
     decisions = world.submit(build.workload("w", "a", *pod_sets))
     assert admitted(decisions) == ["w"]
@@ -173,7 +173,7 @@ def test_t13_reclaimable_pods_shrink_a_partly_admitted_workload_late() -> None:
 
 
 def test_t93_growing_reclaimable_pods_make_room_for_a_parked_workload() -> None:
-    world = World("root{a(cpu14), b(cpu0)}")
+    world = World("root{a(cpu14), b(cpu0)}", rules=None)
     fact = partly_admitted(world)
     world.add(fact)
     world.submit("n@b:cpu8")
