@@ -3,7 +3,7 @@
     python -m benchmarks.worker [--runs 3] [--events 100000] [--broker embedded] [--broker kafka] [--fold trivial ...]
 
 Folds: `trivial` gives one decision an event: the streaming alone (aim: 20,000 events/s or more); `ledger` is
-the real one on generated clusters (aim: 80 % of the bare fold's rate). The events wait in the log before the worker
+the real one on recorded watch streams (aim: 80 % of the bare fold's rate). The events wait in the log before the worker
 starts; counted is the time from the first event folded to the last transaction. Brokers: the embedded one and Apache
 Kafka, both on this machine and taking their share of it.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import gzip
 import json
 import os
 import statistics
@@ -26,7 +27,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.generated import GeneratedCohort, setup
 from benchmarks.machine import machine, spread
 from tests.streaming.apache_kafka import apache_kafka
 from tests.streaming.counting_fold import CountingFold
@@ -42,7 +42,8 @@ from topics.worker import run_worker
 FOLDS: dict[str, FoldFactory] = {"trivial": CountingFold, "ledger": ledger_fold}
 CLUSTERS = [f"cluster-{number}" for number in range(8)]
 EVENT_BYTES = 600
-COHORTS = 10
+RECORDINGS = Path(__file__).resolve().parents[1] / "tests" / "recorded"
+RECORDED = ("flavors", "shapes", "tree")
 PARTITIONS = 4
 
 
@@ -57,35 +58,30 @@ def trivial_events(count: int) -> list[Addressed]:
 
 
 def ledger_events(count: int) -> list[Addressed]:
-    """Clusters that fill up, then live: a running workload finishes, another is submitted, in turn."""
-    lists = [_life_of(name, seed, count // len(CLUSTERS)) for seed, name in enumerate(CLUSTERS)]
-    return [event for together in zip(*lists, strict=True) for event in together]
-
-
-def _life_of(name: str, seed: int, count: int) -> list[Addressed]:
-    cohorts = [GeneratedCohort(seed * COHORTS + number) for number in range(COHORTS)]
-    cohort_of = {f"queue-{cohort.number}": cohort for cohort in cohorts}
-    fold = ledger_fold("quota.events", 0)
+    """Watch streams of a real cluster, each under many names; at any time as many go on as there are CLUSTERS."""
+    streams = [_recording(path) for path in sorted(RECORDINGS.glob("*.jsonl.gz")) if path.stem[:-6] in RECORDED]
     events: list[Addressed] = []
-
-    def take(value: bytes) -> None:
-        for decision in fold.apply(value, offset=len(events)).decisions:
-            read = json.loads(decision.value)
-            if read["type"] == "QuotaReserved":
-                cohort_of[read["clusterQueue"].rpartition("-")[0]].observe(read)
-        events.append(Addressed(name, _of_cluster(value, name)))
-
-    for value in setup(cohorts):
-        take(value)
+    lanes: list[Iterator[Addressed]] = [iter(()) for _ in CLUSTERS]
+    started = 0
     while len(events) < count:
-        for cohort in cohorts:
-            take(cohort.finish())
-            take(cohort.submission())
+        for lane in range(len(lanes)):
+            event = next(lanes[lane], None)
+            while event is None:
+                lanes[lane] = _renamed(streams[started % len(streams)], f"cluster-{started}")
+                started += 1
+                event = next(lanes[lane], None)
+            events.append(event)
     return events[:count]
 
 
-def _of_cluster(value: bytes, name: str) -> bytes:
-    return json.dumps(json.loads(value) | {"cluster": name}).encode()
+def _recording(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def _renamed(stream: list[dict[str, Any]], cluster: str) -> Iterator[Addressed]:
+    for event in stream:
+        yield Addressed(cluster, json.dumps(event | {"cluster": cluster}, separators=(",", ":")).encode())
 
 
 def bare_rate(fold: str, events: list[Addressed]) -> float:

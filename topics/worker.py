@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -18,6 +19,7 @@ from topics.transaction import InsideTransaction
 logger = logging.getLogger("topics.worker")
 
 STOP_SECONDS = 30.0
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
 
 
 def run_worker(
@@ -29,6 +31,8 @@ def run_worker(
 ) -> int:
     """Fold until SIGTERM or SIGINT. Does not return to the caller where something unexpected happens: it exits."""
     set_up_logging(log_level)
+    # The state lives long: looking through all of it for garbage every few hundred events finds nothing.
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
     return asyncio.run(_run(settings, fold, inside_transaction))
 
 
