@@ -51,6 +51,7 @@ class ClusterQueueNode(Node):
         "groups",
         "holders",
         "holders_by_rank",
+        "holders_version",
         "inactive_message",
         "inactive_reason",
         "is_strict",
@@ -73,6 +74,7 @@ class ClusterQueueNode(Node):
         self.generation = 0
         self.pending = PendingQueue()
         self.holders: dict[str, WorkloadState] = {}
+        self.holders_version = 0
         self.holders_by_rank: dict[int, list[VictimKey]] = {}
         self.evicted_holders: dict[str, WorkloadState] = {}
         self.admitted_usage: dict[int, int] = {}
@@ -149,6 +151,7 @@ class ClusterQueueNode(Node):
 
     def rank_holder(self, state: WorkloadState) -> None:
         """Into the order in which holders of this queue are taken as victims (5.9.3), by flavor-resource."""
+        self.holders_version += 1
         key = victim_key(state)
         state.victim_key = key
         reservation = state.reservation
@@ -158,7 +161,13 @@ class ClusterQueueNode(Node):
         if state.is_evicted:
             self.evicted_holders[state.uid] = state
 
+    def mark_evicted(self, state: WorkloadState) -> None:
+        """The holder is the first of all victims from now on (R2.1.1)."""
+        self.holders_version += 1
+        self.evicted_holders[state.uid] = state
+
     def unrank_holder(self, state: WorkloadState) -> None:
+        self.holders_version += 1
         key, reservation = state.victim_key, state.reservation
         assert key is not None and reservation is not None
         for fr in reservation.flavor_resources:

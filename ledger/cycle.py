@@ -34,6 +34,7 @@ NO_FIT = "NoFit"
 NO_CANDIDATES = "PreemptionNoCandidates"
 PENDING_PREEMPTION = "PendingPreemption"
 GATED = "PreemptionGated"
+STOPPED_LOOP = "PreemptionLoop"
 SKIPPED = "FailedAfterNomination"
 NAMESPACE_MISMATCH = "NamespaceMismatch"
 GENERIC = ""
@@ -66,7 +67,7 @@ class Surroundings(NamedTuple):
     refuse: Callable[[ClusterQueueNode, WorkloadState], tuple[Verdict, str] | None]
     mismatch: Callable[[WorkloadState, int, str], str | None]
     backoff_expired: Callable[[WorkloadState], bool]
-    is_loop: Callable[[Entry, Sequence[Target]], Verdict | None]
+    closes_round: Callable[[Entry, Sequence[Target], Scans], Verdict | None]
 
 
 class Reserved(NamedTuple):
@@ -315,19 +316,20 @@ class Cycle:
 
     def _preempt(self, entry: Entry) -> Outcome | None:
         """5.7.8: the victims are claimed, and evicted unless they are being evicted already."""
-        loop = self._around.is_loop(entry, entry.targets)
-        if loop is not None:
-            entry.state.memory = None
-            entry.verdict, entry.reason = loop, NO_CANDIDATES
-            return None
-        needed = self._needed(entry)
+        fresh = [index for index, target in enumerate(entry.targets) if not target.state.is_evicted]
+        if fresh:
+            loop = self._around.closes_round(entry, entry.targets, self.scans()[0])
+            if loop is not None:
+                entry.state.memory = None
+                entry.verdict, entry.reason = loop, STOPPED_LOOP
+                return None
+        needed = self._needed(entry) if fresh else []
         for target in entry.targets:
             self._claimed[target.state.uid] = target
         self._add(entry)
         entry.state.memory = None
         count = len(entry.targets)
         self._refuse(entry, PENDING_PREEMPTION, WAITING_FOR_PREEMPTED, f"pending the preemption of {count} workload(s)")
-        fresh = [index for index, target in enumerate(entry.targets) if not target.state.is_evicted]
         if not fresh:
             return None
         self.changed = True
@@ -422,12 +424,12 @@ class Cycle:
         state.verdict = entry.verdict
         self.told.append(state)
         if entry.reason == PENDING_PREEMPTION:
-            pending.preemptor = Preemptor(state.uid, state.generation, not queue.is_strict)
+            mark = Preemptor(state.uid, state.generation, not queue.is_strict)
+            pending.version += mark != pending.preemptor
+            pending.preemptor = mark
         immediate = entry.reason in _IMMEDIATE or (queue.is_strict and entry.reason != NAMESPACE_MISMATCH)
-        if entry.verdict.reason == "PreemptionLoop":
-            immediate = False
         scanning = state.memory is not None and state.memory.has_pending_flavors
-        if not self._around.backoff_expired(state):
+        if entry.reason == STOPPED_LOOP or not self._around.backoff_expired(state):
             pending.hold(state)
             self.changed = True
         elif immediate or scanning:
@@ -439,7 +441,6 @@ class Cycle:
                 self._rules.bulk_parking
                 and not queue.is_strict
                 and entry.reason in (NO_FIT, NO_CANDIDATES)
-                and entry.verdict.reason != "PreemptionLoop"
             ):
                 self._park_shape(queue, state, entry.verdict)
 

@@ -126,6 +126,7 @@ class Ledger:
         objects[key] = new
         handler = self._handlers.get(kind)
         if handler is not None:
+            self.state.outside |= handler != self._workload
             handler(old, new)
 
     def _delete(self, gone: Any) -> None:
@@ -144,6 +145,7 @@ class Ledger:
         old = self._objects[kind].pop(key)
         handler = self._handlers.get(kind)
         if handler is not None:
+            self.state.outside = True
             handler(old, None)
 
     def _is_old_news(self, old: Any, new: Any) -> bool:
@@ -192,6 +194,9 @@ class Ledger:
 
     def _settle(self) -> None:
         state = self.state
+        if state.outside:
+            self._scheduler.forget_rounds(state.trees_of(state.touched | state.retries))
+            state.outside = False
         if state.retries:
             self._scheduler.retry(state.trees_of(state.retries))
             state.retries.clear()

@@ -55,7 +55,7 @@ def order_key(state: WorkloadState) -> Key:
 class PendingQueue:
     """The waiting workloads of one ClusterQueue, by place and in order."""
 
-    __slots__ = ("_by_uid", "_bulk", "_classes", "_heads", "_held", "_namespaces", "_order", "_parked", "preemptor")
+    __slots__ = ("_by_uid", "_bulk", "_classes", "_heads", "_held", "_namespaces", "_order", "_parked", "preemptor", "version")
 
     def __init__(self) -> None:
         self._by_uid: dict[str, WorkloadState] = {}
@@ -67,6 +67,7 @@ class PendingQueue:
         self._order: list[Key] = []
         self._namespaces: dict[str, int] = {}
         self.preemptor: Preemptor | None = None
+        self.version = 0
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -92,7 +93,8 @@ class PendingQueue:
         return parked.bulk if parked is not None else None
 
     def activate(self, state: WorkloadState) -> None:
-        """Into the heap."""
+        """Into the heap. A head that comes back leaves the queue as it was."""
+        self.version += state.place != IN_FLIGHT
         self._take_in(state)
         self._leave_place(state)
         group = self._class_of(state)
@@ -104,6 +106,7 @@ class PendingQueue:
 
     def park(self, state: WorkloadState) -> None:
         """Into the inadmissible list, to be moved by a retry."""
+        self.version += 1
         self._take_in(state)
         self._leave_place(state)
         group = self._class_of(state)
@@ -113,6 +116,7 @@ class PendingQueue:
 
     def hold(self, state: WorkloadState) -> None:
         """Into the inadmissible list, and each retry asks again whether it may move it."""
+        self.version += 1
         self._take_in(state)
         self._leave_place(state)
         self._key_of(state)
@@ -130,6 +134,7 @@ class PendingQueue:
         group.bulk = verdict
         self._bulk[shape] = group
         if group.active:
+            self.version += 1
             group.parked = sorted(group.parked + group.active) if group.parked else group.active
             group.active = []
             self._parked[shape] = group
@@ -157,6 +162,7 @@ class PendingQueue:
         """Out of the queue altogether; the preemptor mark goes with its workload (4.3.5)."""
         if self._by_uid.get(state.uid) is not state:
             return
+        self.version += 1
         self._leave_place(state)
         self._forget_order(state)
         del self._by_uid[state.uid]
@@ -204,6 +210,7 @@ class PendingQueue:
             if state.namespace not in unmatched and backoff_expired(state):
                 self.activate(state)
                 moved += 1
+        self.version += moved > 0
         return moved
 
     def inadmissible(self) -> list[WorkloadState]:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Scans, Surroundings
 from ledger.fair_preemption import almost_common_ancestors
+from ledger.loops import PreemptionHistory
 from ledger.objects.configuration import Configuration
 from ledger.objects.workload import condition
 from ledger.ordering import Entry, OrderRules
+from ledger.pending import HELD
 from ledger.recorder import Recorder
 from ledger.shares import Share, share_of
 from ledger.state import State
@@ -28,7 +30,7 @@ class Scheduler:
         self._workloads = workloads
         self._configuration: Configuration | None = None
         self._rules = rules_of(state.configuration)
-        self._surroundings = Surroundings(self._refuse, state.mismatch, state.backoff_expired, self._is_loop)
+        self._surroundings = Surroundings(self._refuse, state.mismatch, state.backoff_expired, self._closes_round)
 
     def settle(self, trees: Sequence[Tree]) -> None:
         """Run cycles on each tree until none changes anything. Trees do not influence each other."""
@@ -47,7 +49,7 @@ class Scheduler:
             for queue in tree.queues:
                 queue.pending.retry(
                     lambda namespace, queue=queue: state.namespace_matches(queue, namespace),  # type: ignore[misc]
-                    state.backoff_expired,
+                    lambda waiting: not waiting.stopped_loop and state.backoff_expired(waiting),
                 )
 
     def _settle(self, tree: Tree) -> None:
@@ -136,8 +138,36 @@ class Scheduler:
             return Verdict("Misconfigured", message), GENERIC
         return None
 
-    def _is_loop(self, entry: Entry, targets: Sequence[Target]) -> Verdict | None:
-        return None
+    def _closes_round(self, entry: Entry, targets: Sequence[Target], scans: Scans) -> Verdict | None:
+        """Whether this preemption was issued before from the same state, with nothing from outside in between."""
+        if self._state.repeats_reference:
+            return None
+        tree = entry.queue.tree
+        if tree.history is None:
+            tree.history = PreemptionHistory()
+        victims = [target.state for target in targets]
+        closed = tree.history.find_round(
+            tree, self._state.numbers, entry.state, victims, scans, self._recorder.seq + 1
+        )
+        if closed is None:
+            return None
+        tree.history.parked.append(entry.state)
+        entry.state.stopped_loop = True
+        return Verdict(
+            "PreemptionLoop",
+            "preempting would repeat a round that leads back to this state; it waits for a change from outside",
+            members=closed.members,
+            rounds=closed.seqs,
+        )
+
+    def forget_rounds(self, trees: Sequence[Tree]) -> None:
+        """Something outside changed these trees: what was stopped there may go on."""
+        for tree in trees:
+            history, tree.history = tree.history, None
+            for state in history.parked if history is not None else ():
+                state.stopped_loop = False
+                if state.waiting_in is not None and state.place == HELD and self._state.backoff_expired(state):
+                    state.waiting_in.pending.activate(state)
 
 
 def rules_of(configuration: Configuration) -> CycleRules:

@@ -32,7 +32,8 @@ REFERENCE_RULES = "kueue-0.19"
 
 class State:
     """Everything the fold knows. `retries` and `touched` name ClusterQueues whose trees the event concerned: first
-    retries take effect, then cycles run (design 5)."""
+    retries take effect, then cycles run (design 5). `outside` says that the event is more than a consequence of what
+    the ledger decided itself."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -58,6 +59,7 @@ class State:
         self.local_queues_of: dict[str, set[NAMESPACED_NAME]] = {}
         self.retries: set[str] = set()
         self.touched: set[str] = set()
+        self.outside = False
         self.dirty_rows: set[tuple[str, int]] = set()
         self.dirty_shares: set[str] = set()
         self.told: dict[str, WorkloadState] = {}

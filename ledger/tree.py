@@ -15,6 +15,7 @@ from ledger.amounts import MAXIMUM, MINIMUM, UNLIMITED, add, subtract
 
 if TYPE_CHECKING:
     from ledger.cluster_queue import ClusterQueueNode
+    from ledger.loops import PreemptionHistory
 
 Journal = list[tuple[dict[int, int], int, int | None]]
 """What a simulation overwrote: table, flavor-resource, the value before (None: there was none)."""
@@ -128,10 +129,11 @@ class Tree:
     """All nodes below one root: a root cohort, or a ClusterQueue without cohort. Trees do not influence each other.
 
     A tree whose cohorts run in a circle is `cyclic`: its tables stay as they were and nobody in it is scheduled
-    (3.9.4 to 3.9.6). `cycle` numbers the scheduling cycles of this tree.
+    (3.9.4 to 3.9.6). `cycle` numbers the scheduling cycles of this tree, `history` is what it preempted since something
+    outside changed it.
     """
 
-    __slots__ = ("cohorts", "cycle", "cyclic", "heights_known", "name", "queues", "root")
+    __slots__ = ("cohorts", "cycle", "cyclic", "heights_known", "history", "name", "queues", "root")
 
     def __init__(self, name: str, root: Node | None, *, cyclic: bool = False, cycle: int = 0) -> None:
         self.name = name
@@ -141,6 +143,7 @@ class Tree:
         self.queues: list[ClusterQueueNode] = []
         self.cycle = cycle
         self.heights_known = False
+        self.history: PreemptionHistory | None = None
 
     def recompute(self) -> None:
         """3.2.5: S and U of every cohort bottom-up from scratch; every ClusterQueue's generation grows (5.5.3)."""

@@ -26,8 +26,10 @@ class WorkloadEvents:
             self.remove(known)
             known = None
         if known is None:
+            self._state.outside = True
             self._enter(WorkloadState(workload))
         else:
+            self._state.outside |= not is_consequence(known, workload)
             self._change(known, workload)
 
     def remove(self, state: WorkloadState) -> None:
@@ -241,7 +243,7 @@ class WorkloadEvents:
         state.evicted_reason = reason
         reservation = state.reservation
         if reservation is not None and reservation.charged:
-            self._state.forest.queues[reservation.cluster_queue].evicted_holders[state.uid] = state
+            self._state.forest.queues[reservation.cluster_queue].mark_evicted(state)
             self._state.touched.add(reservation.cluster_queue)
 
     def _has_lost(self, state: WorkloadState, reservation: Reservation) -> bool:
@@ -293,7 +295,7 @@ class WorkloadEvents:
             self._place(state, queue)
             return
         was_active = pending.is_active(state)
-        if not was_active and old is not None and not is_relevant_change(state, old):
+        if not was_active and old is not None and not is_relevant_change(state, old, state.workload):
             return
         pending.lift(state)
         self._state.prepare(state)
@@ -375,6 +377,26 @@ class WorkloadEvents:
         del self._state.workloads[state.key]
 
 
+def is_consequence(state: WorkloadState, new: Workload) -> bool:
+    """Whether a new object only shows what the ledger decided: an echo, an eviction, the return of a victim's quota."""
+    old = state.workload
+    if new.spec != old.spec or is_true(new, "Finished") != is_true(old, "Finished"):
+        return False
+    if (new.status.reclaimable_pods, new.status.admission_checks) != (
+        old.status.reclaimable_pods,
+        old.status.admission_checks,
+    ):
+        return False
+    reservation = state.reservation
+    if reservation is None:
+        return not holds_quota(new) and not is_relevant_change(state, old, new)
+    if not holds_quota(new):
+        return not reservation.echoed or state.evicted_reason == "Preempted"
+    admission = new.status.admission
+    assert admission is not None
+    return is_same_reservation(reservation, admission.cluster_queue, recorded_pod_sets(new))
+
+
 def holds_quota(workload: Workload) -> bool:
     """Objects 1.5 for an active, unfinished workload: QuotaReserved is True and the admission is there."""
     return workload.status.admission is not None and is_true(workload, "QuotaReserved")
@@ -416,9 +438,8 @@ def required_checks(queue: ClusterQueueNode, state: WorkloadState) -> list[str]:
     ]
 
 
-def is_relevant_change(state: WorkloadState, old: Workload) -> bool:
+def is_relevant_change(state: WorkloadState, old: Workload, new: Workload) -> bool:
     """4.5.6: whether a parked workload may fare differently than when it was last looked at."""
-    new = state.workload
     if state.evaluated_generation is not None and new.metadata.generation != state.evaluated_generation:
         return True
     if new.spec != old.spec or new.status.reclaimable_pods != old.status.reclaimable_pods:

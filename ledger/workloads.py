@@ -122,6 +122,7 @@ class WorkloadState:
         "key",
         "local_queue",
         "memory",
+        "last_queued_in",
         "order_time",
         "place",
         "pod_sets",
@@ -129,6 +130,7 @@ class WorkloadState:
         "problems",
         "reservation",
         "shape",
+        "stopped_loop",
         "told",
         "uid",
         "verdict",
@@ -143,6 +145,7 @@ class WorkloadState:
         self.uid = metadata.uid
         self.workload = workload
         self.local_queue: tuple[str, str] = (metadata.namespace, workload.spec.queue_name)
+        self.last_queued_in: tuple[str, str] | None = None
         self.priority = 0
         self.order_time = 0
         self.pod_sets: tuple[PodSetRequests, ...] | None = None
@@ -155,6 +158,7 @@ class WorkloadState:
         self.evaluated_generation: int | None = None
         self.flavor_matches: dict[tuple[int, str], tuple[int, str | None]] = {}
         self.place: str | None = None
+        self.stopped_loop = False
         self.heap_key: tuple[int, int, str] | None = None
         self.waiting_in: ClusterQueueNode | None = None
         self.victim_key: tuple[int, int, str] | None = None
