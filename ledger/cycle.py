@@ -318,7 +318,7 @@ class Cycle:
         """5.7.8: the victims are claimed, and evicted unless they are being evicted already."""
         fresh = [index for index, target in enumerate(entry.targets) if not target.state.is_evicted]
         if fresh:
-            loop = self._around.closes_round(entry, entry.targets, self.scans()[0])
+            loop = self._around.closes_round(entry, entry.targets, self._open_scans())
             if loop is not None:
                 entry.state.memory = None
                 entry.verdict, entry.reason = loop, STOPPED_LOOP
@@ -334,6 +334,14 @@ class Cycle:
             return None
         self.changed = True
         return Preempting(entry, [entry.targets[i] for i in fresh], [needed[i] for i in fresh])
+
+    def _open_scans(self) -> Scans:
+        """Heads whose search did not begin at the first flavor: only that makes two cycles look alike and differ."""
+        return tuple(
+            _scan(entry.state, entry.before)
+            for entry in self.looked_at
+            if entry.before is not None and entry.before.has_pending_flavors
+        )
 
     def _needed(self, entry: Entry) -> list[dict[int, int]]:
         """What each victim, returned alone, would leave missing for the entry."""

@@ -94,7 +94,8 @@ def test_a_circle_of_preemptions_is_stopped_in_its_first_repeated_round(name: st
             stops += [d for d in decided if d["type"] == "Pending" and d["reason"] == "PreemptionLoop"]
             preempted = [d for d in decided if d["type"] == "Preempted"]
             rounds = Counter((d["preemptor"]["name"], d["workload"]["name"]) for d in preempted)
-            assert max(rounds.values(), default=0) <= 2, rounds
+            # Once on the way into a circle, once in it, and once more in the next one, in which a member is stopped.
+            assert max(rounds.values(), default=0) <= 3, rounds
     assert stops
     for stop in stops:
         assert len(stop["members"]) >= 2
