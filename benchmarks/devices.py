@@ -162,7 +162,9 @@ def main() -> None:
     gc.collect()
     devices = sum(len(record.devices) for record in index.slices.values())
     print(f"{devices} devices in {len(index.slices)} slices: decode {decoding:.0f} ms, index {building:.0f} ms")
-    print(f"memory of the index {resident() - before:.0f} MiB ({(resident() - before) * 1024 / devices:.2f} KiB a device)")
+    print(
+        f"memory of the index {resident() - before:.0f} MiB ({(resident() - before) * 1024 / devices:.2f} KiB a device)"
+    )
     for name, found in templates.items():
         index.apply(None, found)
         first, answer = timed(lambda name=name: index.charges(workload("w-" + name, name), settings))

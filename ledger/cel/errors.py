@@ -20,8 +20,10 @@ NOT_BOOL = "NOT_BOOL"
 class CompileError(ValueError):
     """The expression is refused before it ever sees a device; `line` and `column` count from one, zero is unknown."""
 
-    def __init__(self, code: str, text: str, line: int = 0, column: int = 0) -> None:
+    def __init__(self, code: str, text: str, line: int = 0, column: int = 0, report: str = "") -> None:
         super().__init__(text)
+        self.report = report
+        """Everything the compiler said, where it said more than one thing."""
         self.code = code
         self.text = text
         self.line = line

@@ -110,8 +110,11 @@ def check(expression: str) -> Checked:
         whole = _compile(envs.dynamic, plain)
     except CompileError:
         raise failure from None
-    if not _uses_whole_device(whole.root):
+    unknown, used_whole = _uses_of_device(whole.root)
+    if not used_whole:
         raise failure from None
+    if unknown is not None:
+        raise _undefined(unknown, failure.report) from None
     return whole
 
 
@@ -150,20 +153,28 @@ def _refusal(text: str) -> CompileError:
         code = SYNTAX if "syntax error" in lowered else TYPE_CHECK
     if position is None:
         return CompileError(code, stripped)
-    return CompileError(code, position[3], int(position[1]), int(position[2]))
+    return CompileError(code, position[3], int(position[1]), int(position[2]), stripped)
 
 
-def _uses_whole_device(root: Node) -> bool:
-    """Whether `device` is used as one value; every field read from it directly must be one of the four."""
-    whole = False
+def _undefined(field: str, report: str) -> CompileError:
+    """A field that `device` does not have, at the place where the first environment missed it."""
+    for line, column, text in _POSITION.findall(report):
+        if f"'device.{field}'" in text:
+            return CompileError(TYPE_CHECK, f"undefined field '{field}'", int(line), int(column))
+    return CompileError(TYPE_CHECK, f"undefined field '{field}'")
+
+
+def _uses_of_device(root: Node) -> tuple[str | None, bool]:
+    """A field read from `device` that is not one of the four, and whether `device` is used as one value."""
+    unknown, whole = None, False
     waiting: list[Node] = [root]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "device":
             if node.field not in DEVICE_FIELDS:
-                raise CompileError(TYPE_CHECK, f"undefined field '{node.field}'")
+                unknown = node.field
             continue
         if isinstance(node, Ident) and node.name == "device":
             whole = True
         waiting.extend(children(node))
-    return whole
+    return unknown, whole
