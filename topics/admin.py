@@ -15,6 +15,8 @@ from topics.topic import Topic, Topics
 logger = logging.getLogger("topics.admin")
 
 PATIENCE_SECONDS = 30.0
+#: A person who forgot to start a broker is told soon; a worker waits longer for one that starts at the same time.
+CONNECT_SECONDS = 5.0
 PAUSE_SECONDS = 0.2
 
 
@@ -30,7 +32,7 @@ class MissingTopics(RuntimeError):
     """A reader finds no topics: no worker has ever started against these brokers."""
 
 
-async def start_admin(settings: Settings, patience_seconds: float = PATIENCE_SECONDS) -> AIOKafkaAdminClient:
+async def start_admin(settings: Settings, patience_seconds: float = CONNECT_SECONDS) -> AIOKafkaAdminClient:
     """An admin client, once the brokers answer."""
     deadline = asyncio.get_running_loop().time() + patience_seconds
     while True:
@@ -49,7 +51,7 @@ async def start_admin(settings: Settings, patience_seconds: float = PATIENCE_SEC
             await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def ensure_topics(settings: Settings, patience_seconds: float = PATIENCE_SECONDS) -> Topics:
+async def ensure_topics(settings: Settings, patience_seconds: float = CONNECT_SECONDS) -> Topics:
     """Create the topics that are missing and verify all; raise `TopicMismatch` rather than run on wrong ones."""
     topics = Topics.of(settings)
     admin = await start_admin(settings, patience_seconds)
@@ -62,7 +64,7 @@ async def ensure_topics(settings: Settings, patience_seconds: float = PATIENCE_S
     return topics
 
 
-async def partitions_of(settings: Settings, topic: Topic, patience_seconds: float = PATIENCE_SECONDS) -> int:
+async def partitions_of(settings: Settings, topic: Topic, patience_seconds: float = CONNECT_SECONDS) -> int:
     """The number of partitions that a topic really has."""
     admin = await start_admin(settings, patience_seconds)
     try:

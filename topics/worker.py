@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import sys
+import time
 
 from topics import metrics
 from topics.admin import ensure_topics
@@ -18,7 +19,9 @@ from topics.transaction import InsideTransaction
 
 logger = logging.getLogger("topics.worker")
 
+CONNECT_SECONDS = 60.0
 STOP_SECONDS = 30.0
+REPEAT_SECONDS = 10.0
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 
 
@@ -41,7 +44,7 @@ async def _run(settings: Settings, fold: FoldFactory, inside_transaction: Inside
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    topics = await ensure_topics(settings)
+    topics = await ensure_topics(settings, CONNECT_SECONDS)
     if settings.metrics_port:
         metrics.serve(settings.metrics_host, settings.metrics_port)
         logger.info("metrics on http://%s:%d/metrics", settings.metrics_host, settings.metrics_port)
@@ -74,9 +77,29 @@ def _exit(code: int) -> int:
     os._exit(code)
 
 
+class Repeats:
+    """Lets a client's complaint through once in a while: without a broker each client makes it ten times a second."""
+
+    def __init__(self, seconds: float = REPEAT_SECONDS) -> None:
+        self._seconds = seconds
+        self._last: dict[tuple[str, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith("aiokafka"):
+            return True
+        key = (record.name, str(record.msg))
+        now = time.monotonic()
+        if now - self._last.get(key, -self._seconds) < self._seconds:
+            return False
+        self._last[key] = now
+        return True
+
+
 def set_up_logging(level: str) -> None:
     """One line a record on standard error. Debug records are not even built: they cost a quarter of the throughput."""
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)-8s %(name)s: %(message)s", stream=sys.stderr)
     logging.disable(logging.DEBUG)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(Repeats())
     for noisy in ("faust", "mode", "aiokafka"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -139,8 +139,15 @@ class KafkaOfDocker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self._container.start()
+        if self._container.get_wrapped_container() is None:
+            self._container.start()
+        else:
+            self._container.get_wrapped_container().start()
         _wait_for_port(self.port)
+
+    def kill(self) -> None:
+        """The broker dies without a word; `start` brings it back with its log."""
+        self._container.get_wrapped_container().kill()
 
     def stop(self) -> None:
         self._container.stop()

@@ -57,7 +57,7 @@ async def committed(settings: Settings) -> int:
     return sum((await consumed_offsets(settings, Topics.of(settings))).values())
 
 
-async def wait_until_committed(settings: Settings, count: int, seconds: float = 60.0) -> None:
+async def wait_until_committed(settings: Settings, count: int, seconds: float = 120.0) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
     while (done := await committed(settings)) < count:
         if asyncio.get_running_loop().time() > deadline:

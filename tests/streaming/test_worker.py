@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from tests.streaming.apache_kafka import apache_kafka
+from tests.streaming.conftest import Broker, new_settings
 from tests.streaming.counting_fold import CountingFold
 from tests.streaming.log import (
     aborted_records,
@@ -171,6 +173,24 @@ def test_partitions_move_between_workers_that_come_and_go(kafka_settings: Settin
                 asyncio.run(wait_until_committed(settings, 6_000, seconds=60))
                 assert third.terminate() == 0
     asyncio.run(assert_written_once(settings, CountingFold))
+
+
+def test_a_worker_outlives_a_broker_that_dies_and_comes_back(tmp_path: Path) -> None:
+    broker = apache_kafka(tmp_path / "kafka")
+    broker.start()
+    try:
+        settings = new_settings(Broker(broker.bootstrap_servers, static_members_only=False)).replaced(chunk_size=10)
+        run_with_events(settings, 1_500)
+        with WorkerProcess(settings, tmp_path / "worker.log", sleep=0.02) as worker:
+            asyncio.run(wait_until_committed(settings, 200))
+            broker.kill()
+            asyncio.run(asyncio.sleep(2))
+            broker.start()
+            asyncio.run(wait_until_committed(settings, 1_500))
+            assert worker.terminate() == 0
+        asyncio.run(assert_written_once(settings, CountingFold))
+    finally:
+        broker.stop()
 
 
 async def move_group(settings: Settings, offset: int) -> None:
