@@ -27,6 +27,7 @@ from topics.broker import BrokerNotStarted
 from topics.development import WorkerChild, WorkerStopped, running, until_signal, wait_until_folded
 from topics.settings import InvalidSettings, Settings
 from topics.sources import read_events
+from topics.unknown_kinds import UnknownKinds
 from topics.workload_of_job import InvalidJob
 
 #: How results are written: for a person, or one JSON object a line. None: as standard output is a terminal or not.
@@ -52,19 +53,29 @@ def ingest(source: str, settings: Settings | None = None, *, cluster: str | None
     """Put the events of a file, or of standard input (`-`), into `quota.events`.
 
     Each event stays a record, so the decisions are those of a replay of the file. With `pack` neighbours become BATCH
-    records, in which cycles run once.
+    records, in which cycles run once; of standard input those that wait while the ones before are written.
     """
     from topics.ingest import ingest as write
 
     def run() -> int:
         _verify_readable(source)
         errors = Console(stderr=True)
-        events = addressed(_events(source, cluster), cluster)
+        unknown = UnknownKinds()
+        events = addressed(unknown.passing(_events(source, cluster)), cluster)
+        live = source == "-"
         began = time.monotonic()
-        written = asyncio.run(write(settings or Settings.from_environment(), bursts(events) if pack else events))
+        written = asyncio.run(
+            write(
+                settings or Settings.from_environment(),
+                bursts(events) if pack and not live else events,
+                pack=pack and live,
+            )
+        )
         seconds = time.monotonic() - began
         clusters = ", ".join(f"{name} {count:,}" for name, count in sorted(written.records.items()))
         errors.print(f"{written.total:,} records into quota.events in {seconds:.1f} s ({clusters or 'nothing'})")
+        if unknown.counts:
+            errors.print(f"of kinds that the ledger does not know: {unknown.text()}")
         return DONE
 
     return _guarded(run)
@@ -217,7 +228,8 @@ async def _fold_source(
 
     console = _console()
     began = time.monotonic()
-    written = await write(settings, addressed(_events(source, cluster), cluster))
+    unknown = UnknownKinds()
+    written = await write(settings, addressed(unknown.passing(_events(source, cluster)), cluster))
     await wait_until_folded(settings, written.ends, child, FOLD_SECONDS)
     seconds = time.monotonic() - began
     several = len(written.records) > 1
@@ -241,6 +253,8 @@ async def _fold_source(
         f"folded into {count:,} decisions in {seconds:.1f} s",
         style="dim",
     )
+    if unknown.counts:
+        console.print(f"of kinds that the ledger does not know: {unknown.text()}", style="dim")
 
 
 def _decisions(settings: Settings, *, cluster: str | None = None, follow: bool = False) -> Any:

@@ -83,14 +83,44 @@ def test_packed_events_are_fewer_records(environment: Settings, tmp_path: Path, 
     assert b"3 records into quota.events" in capfdbinary.readouterr().err
 
 
+def test_events_of_standard_input_go_out_as_they_come(environment: Settings, worker: WorkerProcess) -> None:
+    command = [sys.executable, "-c", "from projections.cli import main; main()", "ingest", "-"]
+    source = subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | environment.environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert source.stdin is not None
+        assert source.stderr is not None
+        for count in (1, 2, 3):
+            source.stdin.write(event_of("eu-1", count) + b"\n")
+            source.stdin.flush()
+            asyncio.run(wait_until_committed(environment, count, seconds=20))
+        source.stdin.close()
+        assert source.wait(10) == 0
+        assert b"3 records into quota.events" in source.stderr.read()
+    finally:
+        source.kill()
+        source.wait()
+
+
+def test_what_the_ledger_does_not_know_is_counted_and_named(
+    environment: Settings, tmp_path: Path, capfdbinary: Output
+) -> None:
+    manifest = tmp_path / "manifest.yaml"
+    manifest.write_text(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}\n---\n"
+        + "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n---\n" * 2
+    )
+    assert commands.ingest(str(manifest)) == 0
+    assert b"of kinds that the ledger does not know: v1/Service 2" in capfdbinary.readouterr().err
+
+
 def test_followed_decisions_appear_as_they_are_made(
     environment: Settings, worker: WorkerProcess, tmp_path: Path
 ) -> None:
     assert commands.ingest(str(written_file(tmp_path, 10, ["eu-1"]))) == 0
     follower = subprocess.Popen(
-        [sys.executable, "-m", "projections", "decisions", "--follow"]
-        if (ROOT / "projections" / "__main__.py").exists()
-        else [sys.executable, "-c", "from projections.cli import main; main()", "decisions", "--follow"],
+        [sys.executable, "-c", "from projections.cli import main; main()", "decisions", "--follow"],
         cwd=ROOT,
         env=os.environ | environment.environment(),
         stdout=subprocess.PIPE,
