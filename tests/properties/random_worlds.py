@@ -75,7 +75,7 @@ class RandomWorld:
         )
 
     def _quota(self, resource: str, limited: bool, cohort: bool) -> Object:
-        nominal = self.random.choice((0, 0, 2, 3, 4, 6, 8))
+        nominal = self.random.choice((0, 1, 2, 3, 4, 6))
         borrowing = self.random.choice((None, 0, 1, 3, 6)) if limited else None
         lending = self.random.choice((None, 0, nominal // 2, nominal + 2 if cohort else nominal)) if limited else None
         return build.quota(resource, nominal, borrowing=borrowing, lending=lending)
@@ -173,7 +173,7 @@ class RandomWorld:
     def happen(self) -> list[Decision]:
         """One random thing; nothing when it does not apply."""
         happenings: list[tuple[int, Callable[[], list[Decision]]]] = [
-            (12, lambda: self.world.submit(self.workload())),
+            (16, lambda: self.world.submit(self.workload())),
             (3, lambda: self.world.submit(*(self.workload() for _ in range(self.random.choice((2, 3, 6)))))),
             (3, lambda: self.world.add(self.fact())),
             (6, lambda: self._on_one(self.world.finish, holding=True)),
@@ -255,6 +255,7 @@ class RandomWorld:
 
     def run(self, steps: int) -> RandomWorld:
         self.begin()
+        self._step(lambda: self.world.submit(*(self.workload() for _ in range(5))))
         for _ in range(steps):
             self.happen()
         return self

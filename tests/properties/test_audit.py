@@ -42,14 +42,14 @@ class Auditor:
         self.compared += sum(1 for share in expected.values() if 0 < share < math.inf)
 
     def compare_room(self, played: RandomWorld) -> None:
-        ledger = played.world.ledger
+        state = played.world.ledger.state
         for name in self.model.queues:
             node = ("ClusterQueue", name)
             if self.model.leads_into_a_circle(node):
                 continue
             for flavor, resource in sorted(self.model.declared(node)):
-                number = ledger.flavor_resources.number(flavor, resource)
-                queue = ledger.cluster_queues[name]
+                number = state.numbers.number(flavor, resource)
+                queue = state.forest.queues[name]
                 got = available(queue, number), potential(queue, number)
                 wanted = self.model.available(name, (flavor, resource)), self.model.potential(node, (flavor, resource))
                 assert got == wanted, (name, flavor, resource)
