@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import os
 import re
 import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 import uuid
 from pathlib import Path
@@ -190,29 +192,25 @@ def _install(package: str) -> None:
 
 
 def _jars() -> Path:
-    """The broker's jars in the user's cache, resolved by Maven once per version."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quota-ledger" / f"kafka-{VERSION}"
-    jars = cache / "libs"
-    if (cache / "complete").exists():
-        return jars
+    """The broker's jars in the user's cache, resolved by Maven once per version, whoever else does it at the time."""
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quota-ledger"
+    jars = base / f"kafka-{VERSION}-libs"
+    base.mkdir(parents=True, exist_ok=True)
+    with (base / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.exists():
+            with tempfile.TemporaryDirectory(dir=base) as scratch:
+                _resolve(Path(scratch))
+                (Path(scratch) / "libs").rename(jars)
+    return jars
+
+
+def _resolve(scratch: Path) -> None:
     if shutil.which("mvn") is None:
         _install("maven")
-    cache.mkdir(parents=True, exist_ok=True)
-    (cache / "pom.xml").write_text(POM)
-    _run(
-        [
-            "mvn",
-            "-q",
-            "-B",
-            "-f",
-            str(cache / "pom.xml"),
-            "dependency:copy-dependencies",
-            f"-DoutputDirectory={jars}",
-            "-DincludeScope=runtime",
-        ]
-    )
-    (cache / "complete").touch()
-    return jars
+    (scratch / "pom.xml").write_text(POM)
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={scratch / 'libs'}", "-DincludeScope=runtime"]
+    _run(["mvn", "-q", "-B", "-f", str(scratch / "pom.xml"), *goal])
 
 
 def _run(command: list[str]) -> None:
