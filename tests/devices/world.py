@@ -73,11 +73,11 @@ def index(*slices: str) -> DeviceIndex:
     return made
 
 
-def container(requests: Mapping[str, str] = {}, *, sidecar: bool = False, **limits: str) -> Container:
+def container(requests: Mapping[str, str] = {}, *, limits: Mapping[str, str] = {}, sidecar: bool = False) -> Container:
     return Container(
         resources=ResourceRequirements(
-            requests={name: parse_quantity(text) for name, text in requests.items()},
-            limits={name.replace("__", "/"): parse_quantity(text) for name, text in limits.items()},
+            requests={name: parse_quantity(text) for name, text in requests.items()},  # type: ignore[misc]
+            limits={name: parse_quantity(text) for name, text in limits.items()},  # type: ignore[misc]
         ),
         restart_policy="Always" if sidecar else "",
     )
@@ -119,4 +119,4 @@ def outcome(answer: DeviceCharges | DeviceRejection | None, subject: Workload) -
         return None
     if isinstance(answer, DeviceRejection):
         return answer.code
-    return {key: amount for key, amount in total(answer, subject).items()}
+    return total(answer, subject)
