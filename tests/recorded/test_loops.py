@@ -91,11 +91,13 @@ def test_a_circle_of_preemptions_is_stopped_in_its_first_repeated_round(name: st
     with gzip.open(HERE / f"{name}-inputs.jsonl.gz", "rt") as lines:
         for line in lines:
             decided = cluster.play(json.loads(line))
-            stops += [d for d in decided if d["type"] == "Pending" and d["reason"] == "PreemptionLoop"]
+            stopped = [d for d in decided if d["type"] == "Pending" and d["reason"] == "PreemptionLoop"]
             preempted = [d for d in decided if d["type"] == "Preempted"]
             rounds = Counter((d["preemptor"]["name"], d["workload"]["name"]) for d in preempted)
-            # Once on the way into a circle, once in it, and once more in the next one, in which a member is stopped.
-            assert max(rounds.values(), default=0) <= 3, rounds
+            # Without a circle nobody is preempted twice by the same. With circles: once on the way in, and at most once
+            # more in the repeated round of each, until that is stopped.
+            assert max(rounds.values(), default=0) <= (len(stopped) + 2 if stopped else 1), rounds
+            stops += stopped
     assert stops
     for stop in stops:
         assert len(stop["members"]) >= 2
