@@ -104,6 +104,7 @@ class Partition:
         self._producer: AIOKafkaProducer | None = None
         self._lock = asyncio.Lock()
         self._committing: asyncio.Task[None] | None = None
+        self._opened = False
         self._closed = False
 
     @property
@@ -119,6 +120,7 @@ class Partition:
             await self._producer.start()
             recovered = await recover(_Keeping(self.fold, self.table), self._settings, self._topics, self.number)
             self.next_offset = recovered.next_offset
+            self._opened = True
             seconds = time.monotonic() - began
             metrics.recovered(self.number, recovered.events, seconds)
             logger.info(
@@ -133,7 +135,7 @@ class Partition:
     async def apply(self, records: Sequence[Record]) -> None:
         """Fold a chunk and hand it to a transaction, which runs while the next chunk is folded; at most one behind."""
         async with self._lock:
-            if self._closed:
+            if self._closed or not self._opened:
                 return
             records = await self._not_yet_applied(records)
             if not records:

@@ -88,6 +88,33 @@ def test_records_that_come_twice_are_applied_once(embedded_settings: Settings) -
     asyncio.run(run())
 
 
+def test_a_partition_that_was_never_opened_or_was_given_up_applies_nothing(embedded_settings: Settings) -> None:
+    """Its state is not the log's: a decision from it would be a second history."""
+    settings = embedded_settings
+
+    async def run() -> None:
+        await ensure_topics(settings)
+        await write_events(settings, events_of(5, [CLUSTER]))
+        records = await records_of(settings)
+        unopened = new_partition(settings)
+        await unopened.apply(records)
+        await unopened.close()
+        opening = new_partition(settings)
+        task = asyncio.create_task(opening.open())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await opening.apply(records)
+        await opening.abandon()
+        closed = new_partition(settings)
+        await closed.open()
+        await closed.close()
+        await closed.apply(records)
+        assert await written(settings, closed.number) == Written()
+
+    asyncio.run(run())
+
+
 def test_a_chunk_that_skips_records_of_the_log_is_refused(embedded_settings: Settings) -> None:
     settings = embedded_settings
 
@@ -122,6 +149,7 @@ def test_a_transaction_that_fails_leaves_nothing_and_is_reported(embedded_settin
         with pytest.raises(RuntimeError, match="power cut"):
             await partition.settle()
         assert [str(problem) for problem in problems] == ["power cut"]
+        await partition.abandon()
         next_owner = new_partition(settings)
         await next_owner.open()
         assert await written(settings, next_owner.number) == Written()
