@@ -221,7 +221,7 @@ class DeviceIndex:
         self.nodes_version = 0
         self.existence = Memory()
         self.compiled: tuple[Configuration, Mappings] | None = None
-        self._inventory = Inventory()
+        self.inventory = Inventory()
         self._readers: dict[Input, set[WorkloadKey]] = {}
         self._inputs: dict[WorkloadKey, frozenset[Input]] = {}
 
@@ -297,6 +297,10 @@ class DeviceIndex:
         """Every workload with a remembered answer: those to ask about again after a new configuration."""
         return tuple(sorted(self._inputs))
 
+    def remembered(self) -> list[tuple[WorkloadKey, frozenset[Input]]]:
+        """The remembered answers' inputs, by workload."""
+        return sorted(self._inputs.items(), key=lambda each: each[0])
+
     def remember(self, workload: WorkloadKey, inputs: frozenset[Input]) -> None:
         """What the last answer about a workload read; replaces what an earlier one did."""
         if self._inputs.get(workload) == inputs:
@@ -366,26 +370,29 @@ class DeviceIndex:
         return {("claims",), ("claim", *key)}
 
     def _apply_slice(self, slice_: ResourceSlice, deleted: bool) -> set[Input]:
-        name = slice_.metadata.name
-        before = self.slices.pop(name, None)
-        record = None if deleted else self._inventory.record(slice_)
-        if record is None:
-            if before is None:
-                return set()
-            del self.slice_names[bisect_left(self.slice_names, name)]
-        else:
-            self.slices[name] = record
-            if before is None:
-                insort(self.slice_names, name)
+        if not deleted:
+            return self.put_slice(self.inventory.record(slice_))
+        before = self.slices.pop(slice_.metadata.name, None)
+        if before is None:
+            return set()
+        del self.slice_names[bisect_left(self.slice_names, before.name)]
+        self.drivers[before.driver].replace(before, None)
+        self.inventory.release(before)
+        return {("slices", before.driver), ("slices",), ANY_DEVICE_OBJECT}
+
+    def put_slice(self, record: SliceRecord) -> set[Input]:
+        before = self.slices.get(record.name)
+        self.slices[record.name] = record
+        if before is None:
+            insort(self.slice_names, record.name)
         drivers = sorted({each.driver for each in (before, record) if each is not None})
         for driver in drivers:
-            devices = self.drivers.setdefault(driver, DriverDevices(driver))
-            devices.replace(
+            self.drivers.setdefault(driver, DriverDevices(driver)).replace(
                 before if before is not None and before.driver == driver else None,
-                record if record is not None and record.driver == driver else None,
+                record if record.driver == driver else None,
             )
         if before is not None:
-            self._inventory.release(before)
+            self.inventory.release(before)
         return {("slices", driver) for driver in drivers} | {("slices",), ANY_DEVICE_OBJECT}
 
     # --- reading -----------------------------------------------------------------------------------------------

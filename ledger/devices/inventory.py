@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeVar
 from ledger.devices.objects import (
     Attribute,
     Capacity,
-    CounterConsumption,
     Device,
     ResourceSlice,
     Taint,
@@ -145,24 +144,25 @@ class Inventory:
         driver = intern(spec.driver)
         devices = tuple(self._device(driver, device, spec.per_device_node_selection) for device in spec.devices)
         sets = tuple(
-            (intern(each.name), self._keep({intern(n): int(c.value) for n, c in sorted(each.counters.items())}))
+            (intern(each.name), self.counters({name: int(c.value) for name, c in sorted(each.counters.items())}))
             for each in spec.shared_counters
         )
+        pool = (spec.pool.name, spec.pool.generation, spec.pool.resource_slice_count)
         location = Location(spec.node_name, spec.node_selector, spec.all_nodes)
-        places = [device.location for device in devices if device.location] if spec.per_device_node_selection else []
-        nodes = frozenset(place.node or None for place in places or [location])
-        pool = spec.pool
-        return SliceRecord(
-            slice_.metadata.name,
-            driver,
-            pool.name,
-            pool.generation,
-            pool.resource_slice_count,
-            location,
-            devices,
-            sets,
-            nodes,
-        )
+        return self.slice(slice_.metadata.name, driver, pool, location, devices, sets)
+
+    def slice(
+        self,
+        name: str,
+        driver: str,
+        pool: tuple[str, int, int],
+        location: Location,
+        devices: tuple[DeviceRecord, ...],
+        counter_sets: tuple[tuple[str, Mapping[str, int]], ...],
+    ) -> SliceRecord:
+        places = {device.location.node or None for device in devices if device.location is not None}
+        nodes = frozenset(places or {location.node or None})
+        return SliceRecord(name, intern(driver), *pool, location, devices, counter_sets, nodes)
 
     def release(self, record: SliceRecord) -> None:
         for device in record.devices:
@@ -176,30 +176,57 @@ class Inventory:
     def _device(self, driver: str, device: Device, located: bool) -> DeviceRecord:
         prefix = f"{driver}/"
         own = {name.removeprefix(prefix): value for name, value in sorted(device.attributes.items())}
-        found = Readable(driver, own, device.capacity, device.allow_multiple_allocations, device.taints)
+        readable = self.readable(driver, own, device.capacity, device.allow_multiple_allocations, device.taints)
+        consumptions = device.consumes_counters
+        costs = self.costs(tuple({name: int(c.value) for name, c in each.counters.items()} for each in consumptions))
+        sets = tuple(intern(consumption.counter_set) for consumption in consumptions)
+        location = Location(device.node_name, device.node_selector, device.all_nodes) if located else None
+        return self.device(device.name, readable, costs, sets, location, bool(device.binding_conditions))
+
+    def device(
+        self,
+        name: str,
+        readable: Readable,
+        costs: Costs,
+        sets: tuple[str, ...],
+        location: Location | None,
+        bound_late: bool,
+    ) -> DeviceRecord:
+        readable.uses += 1
+        costs.uses += 1
+        return DeviceRecord(intern(name), readable, costs, self._one(sets), location, bound_late)
+
+    def readable(
+        self,
+        driver: str,
+        attributes: Mapping[str, Attribute],
+        capacity: Mapping[str, Capacity],
+        shared: bool,
+        taints: tuple[Taint, ...],
+    ) -> Readable:
+        """The one readable with this content; `attributes` are in the order of their names."""
+        found = Readable(driver, attributes, capacity, shared, taints)
         readable = self._readables.get(found)
         if readable is None:
-            attributes = {intern(name): self._one(value) for name, value in own.items()}
-            capacity = self._keep({intern(name): value for name, value in sorted(device.capacity.items())})
-            readable = Readable(driver, attributes, capacity, found.shared, self._one(device.taints))
+            kept = {intern(name): self._one(value) for name, value in attributes.items()}
+            capacities = self._keep({intern(name): value for name, value in sorted(capacity.items())})
+            readable = Readable(driver, kept, capacities, shared, self._one(taints))
             self._made += 1
             readable.number = self._made
             self._readables[readable] = readable
-        readable.uses += 1
-        costs = self._costs_of(device.consumes_counters)
-        costs.uses += 1
-        sets = self._one(tuple(intern(consumption.counter_set) for consumption in device.consumes_counters))
-        location = Location(device.node_name, device.node_selector, device.all_nodes) if located else None
-        bound_late = bool(device.binding_conditions)
-        return DeviceRecord(intern(device.name), readable, costs, sets, location, bound_late)
+        return readable
 
-    def _costs_of(self, consumptions: tuple[CounterConsumption, ...]) -> Costs:
-        found = Costs(tuple({name: int(c.value) for name, c in each.counters.items()} for each in consumptions))
+    def costs(self, consumptions: tuple[Mapping[str, int], ...]) -> Costs:
+        """The one costs with this content."""
+        found = Costs(consumptions)
         costs = self._costs.get(found)
         if costs is None:
-            kept = tuple(self._keep({intern(n): v for n, v in sorted(m.items())}) for m in found.consumptions)
+            kept = tuple(self.counters(dict(sorted(consumption.items()))) for consumption in consumptions)
             costs = self._costs[found] = Costs(kept)
         return costs
+
+    def counters(self, amounts: dict[str, int]) -> Mapping[str, int]:
+        return self._keep({intern(name): amount for name, amount in amounts.items()})
 
     def _keep(self, mapping: dict[str, Any]) -> Mapping[str, Any]:
         key = ("mapping", *mapping.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -43,7 +44,7 @@ def test_versions_are_ordered_as_the_standard_says() -> None:
         "1.0.0-rc.1", "1.0.0", "1.0.1", "1.1.0", "2.0.0",
     ]  # fmt: skip
     versions = [parse_semver(text) for text in ordered]
-    assert all(one < other for one, other in zip(versions, versions[1:], strict=False))
+    assert all(one < other for one, other in itertools.pairwise(versions))
     assert parse_semver("1.0.0+a") == parse_semver("1.0.0+b")
 
 

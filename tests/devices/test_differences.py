@@ -8,8 +8,22 @@ from typing import Any
 import pytest
 
 from ledger.devices.index import DeviceIndex
+from ledger.devices.snapshot import load_index, save_index
 from tests.devices.test_gaps import MEMORY, SETS, WHOLE, counting, device, exactly, slice_of, template, world
-from tests.devices.world import configuration, outcome, pod_set, workload
+from tests.devices.world import (
+    A100,
+    EXAMPLE,
+    H100,
+    ODD,
+    SHARED,
+    configuration,
+    decode,
+    index,
+    objects,
+    outcome,
+    pod_set,
+    workload,
+)
 
 TEMPLATES = (
     template("any", exactly()),
@@ -74,5 +88,48 @@ def test_contents_that_no_device_has_are_forgotten() -> None:
         known.apply(None, each)
     for each in slices.values():
         known.apply(each, None)
-    assert (len(known._inventory._readables), len(known._inventory._costs), known.slice_names) == (0, 0, [])
+    assert (len(known.inventory._readables), len(known.inventory._costs), known.slice_names) == (0, 0, [])
     assert all(not driver.pools and not driver.pools_on for driver in known.drivers.values())
+
+
+def test_a_saved_index_comes_back_as_it_was() -> None:
+    """Answers, what wakes whom, and the bytes themselves, after any history."""
+    chance = random.Random(5)
+    known, live = world(*TEMPLATES), {}
+    for number in range(60):
+        each = random_slice(chance)
+        live[each.metadata.name] = each
+        known.apply(None, each)
+        if number % 10:
+            continue
+        expected = answers(known, "ledger")
+        saved = save_index(known)
+        loaded = load_index(saved)
+        assert save_index(loaded) == saved
+        assert answers(loaded, "ledger") == expected
+        assert loaded.remembered() == known.remembered()
+        assert save_index(world_of(live, known)) == saved
+        known = loaded
+
+
+def world_of(live: dict[str, Any], like: DeviceIndex) -> DeviceIndex:
+    made = world(*TEMPLATES, *(live[name] for name in sorted(live, reverse=True)))
+    for key, inputs in like.remembered():
+        made.remember(key, inputs)
+    return made
+
+
+def test_every_kind_is_saved() -> None:
+    known = index(A100, SHARED, ODD, EXAMPLE, H100)
+    for each in objects("resourceclaims-allocated.json"):
+        known.apply(None, each)
+    node = {"name": "n", "labels": {"a": "b"}}
+    status = {"allocatable": {"x/y": "1"}}
+    known.apply_node(None, decode({"apiVersion": "v1", "kind": "Node", "metadata": node, "status": status}))
+    loaded = load_index(save_index(known))
+    assert (loaded.classes, loaded.templates, loaded.claims) == (known.classes, known.templates, known.claims)
+    assert (loaded.nodes, loaded.plugins, loaded.extended) == (known.nodes, known.plugins, known.extended)
+    assert [loaded.slices[name][:6] for name in known.slice_names] == [
+        known.slices[name][:6] for name in known.slice_names
+    ]
+    assert save_index(loaded) == save_index(known)
