@@ -36,9 +36,10 @@ def saturated(value: int) -> int:
 
 def add(a: int, b: int) -> int:
     """a + b (admission 0.4.4)."""
-    if a >= MAXIMUM or b >= MAXIMUM:
+    total = a + b
+    if a >= MAXIMUM or b >= MAXIMUM or total >= MAXIMUM:
         return UNLIMITED
-    return saturated(a + b)
+    return total if total > MINIMUM else MINIMUM
 
 
 def subtract(a: int, b: int) -> int:
@@ -47,7 +48,10 @@ def subtract(a: int, b: int) -> int:
         return 0 if b >= MAXIMUM else UNLIMITED
     if b >= MAXIMUM:
         return MINIMUM
-    return saturated(a - b)
+    difference = a - b
+    if difference >= MAXIMUM:
+        return UNLIMITED
+    return difference if difference > MINIMUM else MINIMUM
 
 
 def multiply(amount: int, count: int) -> int:

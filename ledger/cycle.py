@@ -103,6 +103,7 @@ class Cycle:
         self._around = surroundings
         self._journal: Journal = []
         self._claimed: dict[str, Target] = {}
+        self._simulated: dict[tuple[str, int, int], list[Target]] = {}
         self._temporary = False
         self._admitted: list[Entry] = []
         self.changed = False
@@ -225,9 +226,14 @@ class Cycle:
         if assignment.mode is not Mode.PREEMPT:
             return []
         requests = {fr: value for fr, value in assignment.requests.items() if value != 0}
-        return self._find(
-            VictimProblem(entry.queue, entry.state, requests, assignment.contested(), self._claimed.keys())
-        )
+        contested = assignment.contested()
+        if len(requests) == 1 and contested == requests.keys():
+            # The search for the whole request is the one that chose the flavor (5.4.5, 5.9).
+            ((fr, need),) = requests.items()
+            known = self._simulated.get((entry.queue.name, fr, need))
+            if known is not None:
+                return known
+        return self._find(VictimProblem(entry.queue, entry.state, requests, contested, self._claimed.keys()))
 
     def _find(self, problem: VictimProblem) -> list[Target]:
         strategies = self._rules.strategies
@@ -240,6 +246,7 @@ class Cycle:
     def _simulate(self, queue: ClusterQueueNode, state: WorkloadState, fr: int, need: int) -> GranularMode:
         """R1.6: how the flavor-resource could be had by preemption alone."""
         targets = self._find(VictimProblem(queue, state, {fr: need}, frozenset((fr,)), self._claimed.keys()))
+        self._simulated[(queue.name, fr, need)] = targets
         if not targets:
             return SearchMode.NO_CANDIDATES, borrow_level(queue, fr, need)[0]
         journal: Journal = []

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from heapq import merge
 from typing import NamedTuple
 
+from ledger.amounts import subtract
 from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
-from ledger.tree import CohortNode, Journal, is_within_quota, roll_back, room_in_quota
+from ledger.tree import CohortNode, Journal, available, is_within_quota, roll_back, room_in_quota
 from ledger.victims import (
     IN_CLUSTER_QUEUE,
     IN_COHORT_RECLAIM_WHILE_BORROWING,
@@ -49,6 +50,8 @@ def find_classical_victims(problem: VictimProblem) -> list[Target]:
     candidates = collect_candidates(problem)
     if not (candidates.own.keys or candidates.hierarchical or candidates.by_priority):
         return []
+    if not can_suffice(problem, candidates):
+        return []
     journal: Journal = []
     for borrowing in runs(problem, candidates):
         victims = run(problem, candidates, journal, borrowing=borrowing)
@@ -56,6 +59,30 @@ def find_classical_victims(problem: VictimProblem) -> list[Target]:
         if victims:
             return victims
     return []
+
+
+def can_suffice(problem: VictimProblem, candidates: Candidates) -> bool:
+    """Whether all candidates together hold what is missing. Taking out an amount never makes room for more than that
+    amount, so where they do not, no run can succeed."""
+    queue = problem.queue
+    sources = (candidates.own, *candidates.hierarchical, *candidates.by_priority)
+    for fr, value in problem.requests.items():
+        short = subtract(value, available(queue, fr))
+        if short <= 0:
+            continue
+        for source in sources:
+            holders = source.queue.holders
+            for key in source.keys:
+                reservation = holders[key[2]].reservation
+                assert reservation is not None
+                short -= reservation.usage.get(fr, 0)
+                if short <= 0:
+                    break
+            if short <= 0:
+                break
+        if short > 0:
+            return False
+    return True
 
 
 def runs(problem: VictimProblem, candidates: Candidates) -> tuple[bool, ...]:

@@ -9,7 +9,7 @@ so that a simulation is undone exactly (a saturated total would not come back by
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ledger.amounts import MAXIMUM, MINIMUM, UNLIMITED, add, subtract
 
@@ -166,22 +166,26 @@ class Tree:
 
 _NO_TREE = Tree("", None)
 
+_FAR: Final = 2**61
+"""Amounts below this stay bounded through a sum or a difference."""
+
 
 def add_usage(node: Node, fr: int, value: int, journal: Journal | None = None) -> None:
     """3.3.2: what does not fit into the unused local quota of a node counts in its parent as well."""
     at: Node | None = node
     while at is not None:
         usage = at.usage
-        used = usage.get(fr)
+        before = usage.get(fr)
         if journal is not None:
-            journal.append((usage, fr, used))
-        used = used or 0
-        usage[fr] = add(used, value)
+            journal.append((usage, fr, before))
+        used = before or 0
+        # Far from the bounds plain arithmetic is exact; this runs for every simulated victim.
+        usage[fr] = used + value if used < _FAR and value < _FAR else add(used, value)
         if at.tree.cyclic:
             return
-        room = subtract(at.local.get(fr, 0), used)
-        if room > 0:
-            value = subtract(value, room)
+        local = at.local.get(fr, 0)
+        if local > used:
+            value = subtract(value, subtract(local, used))
         if value <= 0:
             return
         at = at.parent
@@ -192,17 +196,19 @@ def remove_usage(node: Node, fr: int, value: int, journal: Journal | None = None
     at: Node | None = node
     while at is not None:
         usage = at.usage
-        used = usage.get(fr)
+        before = usage.get(fr)
         if journal is not None:
-            journal.append((usage, fr, used))
-        used = used or 0
-        usage[fr] = subtract(used, value)
+            journal.append((usage, fr, before))
+        used = before or 0
+        usage[fr] = used - value if used < _FAR and value < _FAR else subtract(used, value)
         if at.tree.cyclic:
             return
-        above = subtract(used, at.local.get(fr, 0))
+        local = at.local.get(fr)
+        above = used if local is None else subtract(used, local)
         if above <= 0:
             return
-        value = min(value, above)
+        if above < value:
+            value = above
         at = at.parent
 
 
@@ -228,14 +234,15 @@ def available_signed(node: Node, fr: int) -> int:
     """3.4.2 and 3.4.3: room for one more unit; negative when the tree above is overdrawn."""
     path = node.path
     top = path[-1]
-    room = subtract(top.subtree.get(fr, 0), top.usage.get(fr, 0))
+    quota, used = top.subtree.get(fr, 0), top.usage.get(fr, 0)
+    room = quota - used if quota < _FAR and used < _FAR else subtract(quota, used)
     for at in path[-2::-1]:
         used = at.usage.get(fr, 0)
         local = at.local.get(fr, 0)
         limit = at.borrowing_limit.get(fr)
         if limit is not None:
             lent = subtract(at.subtree.get(fr, 0), local)
-            room = min(room, add(subtract(lent, max(0, subtract(used, local))), limit))
+            room = min(room, add(subtract(lent, used - local if used > local else 0), limit))
         if local > used:
             room = add(subtract(local, used), room)
     return room
@@ -270,7 +277,10 @@ def exceeds_quota_with(node: Node, fr: int, value: int) -> bool:
 def is_within_quota(node: Node, frs: Iterable[int]) -> bool:
     """3.6.2 / R0.8: no flavor-resource of the set is exceeded."""
     subtree, usage = node.subtree, node.usage
-    return all(subtree.get(fr, 0) >= usage.get(fr, 0) for fr in frs)
+    for fr in frs:
+        if subtree.get(fr, 0) < usage.get(fr, 0):
+            return False
+    return True
 
 
 def borrow_level(queue: Node, fr: int, value: int) -> tuple[int, bool]:
@@ -289,8 +299,14 @@ def borrow_level(queue: Node, fr: int, value: int) -> tuple[int, bool]:
 
 def room_in_quota(node: Node, requests: dict[int, int]) -> tuple[bool, dict[int, int]]:
     """R2.6 `roomy`: whether all of `requests` fits into the node's unused quota, and what is left for the level above."""
-    fits = all(node.subtree.get(fr, 0) >= add(node.usage.get(fr, 0), value) for fr, value in requests.items())
-    return fits, {fr: max(0, subtract(value, local_available(node, fr))) for fr, value in requests.items()}
+    fits = True
+    rest = {}
+    for fr, value in requests.items():
+        if fits and exceeds_quota_with(node, fr, value):
+            fits = False
+        local = local_available(node, fr)
+        rest[fr] = value if local == 0 else max(0, subtract(value, local))
+    return fits, rest
 
 
 def ancestors(node: Node) -> Iterator[CohortNode]:

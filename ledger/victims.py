@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
-from ledger.tree import Journal, add_usage, available, remove_usage
+from ledger.tree import Journal, add_usage, available_signed, remove_usage
 from ledger.workloads import WorkloadState
 
 LOWER_PRIORITY: Final = "LowerPriority"
@@ -47,7 +47,7 @@ class VictimProblem(NamedTuple):
         for fr, value in self.requests.items():
             if not borrowing and queue.nominal.get(fr, 0) < queue.usage.get(fr, 0) + value:
                 return False
-            if value > available(queue, fr):
+            if value > 0 and value > available_signed(queue, fr):
                 return False
         return True
 
