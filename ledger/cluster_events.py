@@ -21,6 +21,8 @@ from ledger.state import State
 from ledger.workload_events import WorkloadEvents
 from ledger.workloads import WorkloadState
 
+CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 
@@ -58,6 +60,7 @@ class ClusterEvents:
             state.charge(holder)
         self._mark_all_rows(queue)
         self._refresh_activity(queue)
+        state.watch(state.reserved_in.get(queue.name, {}).values())
         for local_queue in sorted(state.local_queues_of.get(queue.name, ())):
             self._take_workloads_of(local_queue, queue)
         state.retry_tree_of(queue.name)
@@ -83,6 +86,10 @@ class ClusterEvents:
         self._refresh_activity(queue)
         state.dirty_shares.update(other.name for other in left.queues)
         state.retry_tree_of(queue.name)
+        if old.spec.stop_policy != new.spec.stop_policy:
+            state.watch(queue.holders.values())
+            if new.spec.stop_policy == "None":
+                state.restart(queue.pending, CLUSTER_QUEUE_STOPPED)
 
     def _remove_queue(self, name: str) -> None:
         """4.7.3: no retry. What was held in it is remembered for the day it comes back."""
@@ -220,6 +227,11 @@ class ClusterEvents:
             was_known.spec.cluster_queue != now_known.spec.cluster_queue
             or was_known.metadata.uid != now_known.metadata.uid
         )
+        if old is not None and new is not None and old.spec.stop_policy != new.spec.stop_policy:
+            members = state.by_local_queue.get(key, {}).values()
+            state.watch(member for member in members if member.reservation is not None)
+            if new.spec.stop_policy == "None":
+                state.restart(members, LOCAL_QUEUE_STOPPED)
         if was_known is not None and (now_known is None or moved):
             for waiting in _by_key(state.by_local_queue.get(key, {}).values()):
                 self._workloads.leave_queue(waiting)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ledger.cluster_events import ClusterEvents
 from ledger.decisions import Cause, DecisionRecord
 from ledger.events import Event, EventType
+from ledger.life import Life
 from ledger.objects.decoding import UnknownKind
 from ledger.objects.metadata import ObjectMeta
 from ledger.objects.workload import Workload
@@ -43,6 +44,7 @@ class Ledger:
         self._workload_events = WorkloadEvents(self.state, self.recorder)
         cluster_events = ClusterEvents(self.state, self.recorder, self._workload_events)
         self._scheduler = Scheduler(self.state, self.recorder, self._workload_events)
+        self._life = Life(self.state, self.recorder, self._workload_events)
         self._handlers: dict[str, Callable[[Any, Any], None]] = {
             "ClusterQueue": cluster_events.cluster_queue,
             "Cohort": cluster_events.cohort,
@@ -79,27 +81,42 @@ class Ledger:
 
     def apply(self, event: Event, topic: str, partition: int, offset: int) -> list[DecisionRecord]:
         """Fold one event; the decisions it makes, in order."""
+        self.recorder.cause = Cause(topic=topic, partition=partition, offset=offset, index=0)
+        if self._take_time(event.at) and not self._syncing:
+            self._settle()
         if event.type is EventType.BATCH:
-            self._take_time(event.at)
             for index, member in enumerate(event.members):
                 if isinstance(member, Event):
                     self.recorder.cause = Cause(topic=topic, partition=partition, offset=offset, index=index)
+                    self._take_time(member.at)
                     self._change(member)
         else:
-            self.recorder.cause = Cause(topic=topic, partition=partition, offset=offset, index=0)
             self._change(event)
         if not self._syncing:
             self._settle()
         return self.recorder.take()
 
-    def _take_time(self, at: Timestamp | None) -> None:
-        if at is not None and at > self.state.now:
-            self.state.now = at
+    def _take_time(self, at: Timestamp | None) -> bool:
+        """Timers that the time has passed come due before the event that carries it; True when one did."""
+        state = self.state
+        if at is None or at <= state.now:
+            return False
+        state.now = at
+        fired = False
+        while (key := state.timers.pop_due(at)) is not None:
+            fired = state.outside = True
+            waiting = state.workloads.get((key.namespace, key.name))
+            if waiting is not None and waiting.uid == key.uid:
+                self._life.look_at(waiting)
+        return fired
+
+    def next_deadline(self) -> Timestamp | None:
+        """When something is due that only time brings: a TICK with that time lets it happen."""
+        return self.state.timers.next_deadline()
 
     # (1) The object changes
 
     def _change(self, event: Event) -> None:
-        self._take_time(event.at)
         if event.type is EventType.SYNC_BEGIN:
             for scope in scopes_of(event):
                 self._syncing[scope] = set()
@@ -111,6 +128,7 @@ class Ledger:
                 self._delete(event.object)
             else:
                 self._put(event.object)
+        self._look_at_watched()
 
     def _put(self, new: Any) -> None:
         kind = type(new).__name__
@@ -193,6 +211,30 @@ class Ledger:
     # (2) and (3) Retries take effect, cycles run, and what became of it is told
 
     def _settle(self) -> None:
+        """Cycles, and what follows from them. Workloads that a restarted queue gets back come after its first cycles,
+        one by one, as the reference's controller writes them."""
+        state = self.state
+        while True:
+            self._run_cycles()
+            self._look_at_watched()
+            if state.retries or state.touched:
+                continue
+            if not state.restarted:
+                break
+            _, restarted = state.restarted.popitem(last=False)
+            self._life.restart(restarted)
+        if state.told:
+            self._tell_verdicts()
+        if state.dirty_shares:
+            self._tell_shares()
+
+    def _look_at_watched(self) -> None:
+        """What follows from a change of these workloads besides scheduling (admission 7)."""
+        watched = self.state.watched
+        while watched:
+            self._life.look_at(watched.pop(next(iter(watched))))
+
+    def _run_cycles(self) -> None:
         state = self.state
         if state.outside:
             self._scheduler.forget_rounds(state.trees_of(state.touched | state.retries))
@@ -201,12 +243,9 @@ class Ledger:
             self._scheduler.retry(state.trees_of(state.retries))
             state.retries.clear()
         if state.touched:
-            self._scheduler.settle(state.trees_of(state.touched))
+            touched = state.trees_of(state.touched)
             state.touched.clear()
-        if state.told:
-            self._tell_verdicts()
-        if state.dirty_shares:
-            self._tell_shares()
+            self._scheduler.settle(touched)
 
     def _tell_verdicts(self) -> None:
         """One `Pending` for every verdict that is news at the end of the event."""

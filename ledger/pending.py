@@ -115,7 +115,7 @@ class PendingQueue:
         state.place = GROUPED
 
     def hold(self, state: WorkloadState) -> None:
-        """Into the inadmissible list, and each retry asks again whether it may move it."""
+        """Into the inadmissible list, and no retry moves it: whatever holds it must let it go."""
         self.version += 1
         self._take_in(state)
         self._leave_place(state)
@@ -195,8 +195,9 @@ class PendingQueue:
             state.place = IN_FLIGHT
         return state
 
-    def retry(self, matches: Callable[[str], bool], backoff_expired: Callable[[WorkloadState], bool]) -> int:
-        """4.7.1: move what is parked, its namespace matching and its backoff expired, to the heap; returns how many."""
+    def retry(self, matches: Callable[[str], bool]) -> int:
+        """4.7.1: move what is parked, its namespace matching, to the heap; returns how many. What is held stays: the
+        end of its backoff moves it, so a million that wait cost nothing here (4.6.2)."""
         for shape, group in self._bulk.items():
             group.bulk = None
             if not group.active and not group.parked:
@@ -206,10 +207,6 @@ class PendingQueue:
         moved = 0
         for shape, group in list(self._parked.items()):
             moved += self._wake(shape, group, unmatched)
-        for state in list(self._held.values()):
-            if state.namespace not in unmatched and backoff_expired(state):
-                self.activate(state)
-                moved += 1
         self.version += moved > 0
         return moved
 

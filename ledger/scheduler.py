@@ -48,8 +48,7 @@ class Scheduler:
                 continue
             for queue in tree.queues:
                 queue.pending.retry(
-                    lambda namespace, queue=queue: state.namespace_matches(queue, namespace),  # type: ignore[misc]
-                    lambda waiting: not waiting.stopped_loop and state.backoff_expired(waiting),
+                    lambda namespace, queue=queue: state.namespace_matches(queue, namespace)  # type: ignore[misc]
                 )
 
     def _settle(self, tree: Tree) -> None:
@@ -124,7 +123,7 @@ class Scheduler:
 
     def _refuse(self, queue: ClusterQueueNode, state: WorkloadState) -> tuple[Verdict, str] | None:
         """5.2: the first check that the head does not pass, and its requeue reason."""
-        if any(check.state in ("Retry", "Rejected") for check in state.workload.status.admission_checks):
+        if any(check.state in ("Retry", "Rejected") for check in self._state.live_checks(state)):
             return Verdict("PendingEvaluation", "the workload has failed admission checks"), GENERIC
         if queue.tree.cyclic:
             return Verdict("Suspended", f"ClusterQueue {queue.name} is inactive: its cohorts run in a circle"), GENERIC

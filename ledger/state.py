@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 import msgspec
@@ -17,13 +18,14 @@ from ledger.objects.namespace import Namespace
 from ledger.objects.resource_flavor import ResourceFlavor
 from ledger.objects.runtime_class import RuntimeClass
 from ledger.objects.topology import Topology
-from ledger.objects.workload import PRIORITY_BOOST, Workload, condition, is_true
+from ledger.objects.workload import PRIORITY_BOOST, AdmissionCheckState, Workload, condition, is_true
 from ledger.objects.workload_priority_class import WorkloadPriorityClass
 from ledger.requests import admissibility_problems, scheduling_shape, total_requests
 from ledger.selectors import UnparsableAffinity, affinity_matches, match_labels, untolerated_taint
+from ledger.timers import Timers
 from ledger.timestamps import Timestamp
 from ledger.tree import FlavorResources, Tree
-from ledger.workloads import AssignedPodSet, Reservation, Verdict, WorkloadState
+from ledger.workloads import AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
 
 NAMESPACED_NAME = tuple[str, str]
 
@@ -33,7 +35,8 @@ REFERENCE_RULES = "kueue-0.19"
 class State:
     """Everything the fold knows. `retries` and `touched` name ClusterQueues whose trees the event concerned: first
     retries take effect, then cycles run (design 5). `outside` says that the event is more than a consequence of what
-    the ledger decided itself."""
+    the ledger decided itself. `watched` are workloads to be looked at for what follows from a change (admission 7),
+    `restarted` those that a queue gets back after its first cycles."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -63,6 +66,9 @@ class State:
         self.dirty_rows: set[tuple[str, int]] = set()
         self.dirty_shares: set[str] = set()
         self.told: dict[str, WorkloadState] = {}
+        self.watched: dict[str, WorkloadState] = {}
+        self.restarted: OrderedDict[str, WorkloadState] = OrderedDict()
+        self.timers = Timers()
         self.differing_echoes = 0
 
     # Queues
@@ -98,6 +104,19 @@ class State:
         trees = {id(queue.tree): queue.tree for name in cluster_queues if (queue := queues.get(name)) is not None}
         return sorted(trees.values(), key=lambda tree: (tree.name, bool(tree.cohorts)))
 
+    # Workloads to be looked at
+
+    def watch(self, workloads: Iterable[WorkloadState]) -> None:
+        """In the order of their names: something that decides over them has changed."""
+        for state in sorted(workloads, key=lambda state: state.key):
+            self.watched[state.uid] = state
+
+    def restart(self, workloads: Iterable[WorkloadState], held: str) -> None:
+        """7.6: their queue was stopped, and takes workloads again."""
+        for state in sorted(workloads, key=lambda state: state.key):
+            if state.held == held:
+                self.restarted[state.uid] = state
+
     # Waiting workloads
 
     def tell(self, state: WorkloadState, verdict: Verdict) -> None:
@@ -126,19 +145,31 @@ class State:
 
     def backoff_expired(self, state: WorkloadState) -> bool:
         """4.6.1: equality counts as expired."""
-        status = state.workload.status
-        if status.requeue_state is not None:
-            at = status.requeue_state.requeue_at
-            if at is not None and self.now < at:
-                return False
-        requeued = condition(state.workload, "Requeued")
-        return requeued is None or requeued.status != "False"
+        return not state.held and (state.requeue_at is None or self.now >= state.requeue_at)
+
+    @property
+    def orders_by_eviction(self) -> bool:
+        """4.3.4: whether a PodsReady timeout moves a workload back in its queue."""
+        waiting = self.configuration.wait_for_pods_ready
+        return waiting is None or waiting.requeuing_strategy.timestamp == "Eviction"
+
+    def live_checks(self, state: WorkloadState) -> tuple[AdmissionCheckState, ...]:
+        """The admission checks less those that an eviction has reset, which count as Pending (7.4.1)."""
+        checks = state.workload.status.admission_checks
+        if not checks or not state.stale_checks:
+            return checks
+        return tuple(
+            check
+            if StaleCheck(check.name, check.state, check.last_transition_time) not in state.stale_checks
+            else msgspec.structs.replace(check, state="Pending")
+            for check in checks
+        )
 
     def prepare(self, state: WorkloadState) -> None:
         """Section 2 and 4.3: what the queue needs to know of a waiting workload."""
         workload = state.workload
         state.priority = self.effective_priority(workload)
-        state.order_time = self.order_time(workload)
+        state.order_time = self.order_time(state)
         limits = self.limit_ranges_of(state.namespace)
         state.pod_sets = total_requests(
             workload,
@@ -177,18 +208,19 @@ class State:
             priority += _signed(workload.metadata.annotations.get(PRIORITY_BOOST, ""))
         return priority
 
-    def order_time(self, workload: Workload) -> int:
+    def order_time(self, state: WorkloadState) -> int:
         """4.3.4, R0.11: times of conditions carry whole seconds."""
+        workload = state.workload
         created = workload.metadata.creation_timestamp or 0
         evicted = condition(workload, "Evicted")
         if evicted is not None and evicted.status == "True":
             at = evicted.last_transition_time or 0
-            waiting = self.configuration.wait_for_pods_ready
-            by_eviction = waiting is None or waiting.requeuing_strategy.timestamp == "Eviction"
-            if evicted.reason == "PodsReadyTimeout" and by_eviction:
+            if evicted.reason == "PodsReadyTimeout" and self.orders_by_eviction:
                 return at
             if evicted.reason == "AdmissionCheck":
                 return at
+        elif state.requeue_order is not None:
+            return state.requeue_order
         if not self.configuration.gate("PrioritySortingWithinCohort"):
             preempted = condition(workload, "Preempted")
             if (
@@ -242,6 +274,8 @@ class State:
     def give(self, state: WorkloadState, reservation: Reservation) -> None:
         """The workload holds this reservation from now on, known to whoever asks for the queue's holders."""
         state.reservation = reservation
+        state.withdrawn_at = state.requeue_order = None
+        self.watched[state.uid] = state
         self.set_usage(state)
         self.reserved_in.setdefault(reservation.cluster_queue, {})[state.uid] = state
 

@@ -7,8 +7,11 @@ from ledger.objects.workload import Workload, condition, is_true
 from ledger.recorder import Recorder
 from ledger.requests import usage_of_admission
 from ledger.state import State
-from ledger.timestamps import Timestamp
-from ledger.workloads import AssignedPodSet, Reservation, WorkloadState
+from ledger.timestamps import SECOND, Timestamp
+from ledger.workloads import Answered, AssignedPodSet, Reservation, StaleCheck, WorkloadState
+
+RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
+"""7.4.2: evictions after which a workload is back in its queue as soon as its quota is."""
 
 
 class WorkloadEvents:
@@ -30,7 +33,11 @@ class WorkloadEvents:
             self._enter(WorkloadState(workload))
         else:
             self._state.outside |= not is_consequence(known, workload)
+            old = known.workload
             self._change(known, workload)
+            self._take_executed(known, old)
+        state = self._state.workloads[key]
+        self._state.watched[state.uid] = state
 
     def remove(self, state: WorkloadState) -> None:
         """The object is gone: its quota goes back, and a retry is raised whether or not it held any (4.7.2)."""
@@ -40,6 +47,7 @@ class WorkloadEvents:
             self._release(state, "Deleted")
         self._retry(state, held_in)
         self._forget(state)
+        self._state.watched[state.uid] = state
 
     # What an object means
 
@@ -47,6 +55,8 @@ class WorkloadEvents:
         self._state.workloads[state.key] = state
         self._state.by_namespace.setdefault(state.namespace, {})[state.uid] = state
         self._state.by_local_queue.setdefault(state.local_queue, {})[state.uid] = state
+        self._take_life(state, None)
+        self._take_executed(state, None)
         if is_true(state.workload, "Finished") or not state.workload.spec.active:
             return
         if holds_quota(state.workload):
@@ -57,11 +67,14 @@ class WorkloadEvents:
     def _change(self, state: WorkloadState, workload: Workload) -> None:
         old, state.workload = state.workload, workload
         self._follow_queue_name(state, workload)
+        self._take_life(state, old)
         if is_true(workload, "Finished"):
             self._end(state, "Finished", news=not is_true(old, "Finished"))
         elif not workload.spec.active:
+            if old.spec.active:
+                self._deactivate(state)
             self._end(state, "Deactivated", news=old.spec.active)
-        elif holds_quota(workload):
+        elif holds_quota(workload) and not self._is_withdrawn(state):
             self.leave_queue(state)
             self._hold(state, old)
         elif state.reservation is not None and not self._has_lost(state, state.reservation):
@@ -83,21 +96,90 @@ class WorkloadEvents:
     def _lose(self, state: WorkloadState, old: Workload) -> None:
         """QuotaReserved turned False: the quota goes back, and the workload waits again (7.4.2)."""
         evicted = condition(state.workload, "Evicted")
-        reason = evicted.reason if evicted is not None and evicted.status == "True" else "ReservationLost"
+        shown = evicted is not None and evicted.status == "True"
+        reason = evicted.reason if evicted is not None and shown else state.evicted_reason or "ReservationLost"
+        if not shown and state.evicted_reason not in RELEASED_INTO_QUEUE:
+            state.held = state.evicted_reason
         reservation = state.reservation
         assert reservation is not None
         self._release(state, reason)
         self._wait(state, old)
         self._retry(state, reservation.cluster_queue)
-        if state.waiting_in is not None:
+        if state.waiting_in is not None and (not state.held or state.requeue_at is not None):
             requeued = condition(state.workload, "Requeued")
-            requeue_state = state.workload.status.requeue_state
             self._recorder.requeued(
                 state,
                 state.waiting_in.name,
                 requeued.reason if requeued is not None else reason,
-                requeue_state.requeue_at if requeue_state is not None else None,
+                state.requeue_at,
             )
+
+    def withdraw(self, state: WorkloadState, reason: str) -> None:
+        """7.6: a reservation that was not admitted yet goes at once. Objects that still show it are old news."""
+        reservation = state.reservation
+        assert reservation is not None
+        self._release(state, reason)
+        state.withdrawn_at = self._state.now
+        self._wait(state, None)
+        self._retry(state, reservation.cluster_queue)
+
+    def _is_withdrawn(self, state: WorkloadState) -> bool:
+        reserved = condition(state.workload, "QuotaReserved")
+        if state.withdrawn_at is None or state.reservation is not None or reserved is None:
+            return False
+        return reserved.last_transition_time is not None and reserved.last_transition_time <= state.withdrawn_at
+
+    # Its life so far
+
+    def _take_life(self, state: WorkloadState, old: Workload | None) -> None:
+        """What the object newly says of waits, backoff and past execution time; what it repeats says nothing."""
+        new, status = state.workload, state.workload.status
+        requeued = condition(new, "Requeued")
+        if old is None or requeued != condition(old, "Requeued"):
+            if requeued is None or requeued.status != "False":
+                state.held = ""
+            elif state.answered != (requeued.reason, requeued.last_transition_time):
+                state.held = requeued.reason or "Requeued"
+        if old is None or status.requeue_state != old.status.requeue_state:
+            requeue_state = status.requeue_state
+            state.requeue_at = requeue_state.requeue_at if requeue_state is not None else None
+            state.requeue_count = requeue_state.count if requeue_state is not None else 0
+        if old is None or (new.spec.active and not old.spec.active):
+            state.deactivated_for = ""
+
+    def _take_executed(self, state: WorkloadState, old: Workload | None) -> None:
+        """7.2.8: what the object newly says of past execution time."""
+        executed = state.workload.status.accumulated_past_execution_time_seconds
+        if old is None or executed != old.status.accumulated_past_execution_time_seconds:
+            state.executed_seconds = executed or 0
+
+    def _deactivate(self, state: WorkloadState) -> None:
+        """7.7.2: evicted, unless it was evicted before; the backoff is forgotten."""
+        target = condition(state.workload, "DeactivationTarget")
+        cause = target.reason if target is not None and target.status == "True" else ""
+        reason = f"DeactivatedDueTo{cause}" if cause else "Deactivated"
+        reservation = state.reservation
+        shown = condition(state.workload, "Evicted")
+        if not state.is_evicted and not state.deactivated_for and (shown is None or shown.status != "True"):
+            where = reservation.cluster_queue if reservation is not None else ""
+            self._recorder.evicted(state, where, reason, "The workload is deactivated")
+        if reservation is not None and not state.held:
+            state.held = state.evicted_reason if state.is_evicted else reason
+        state.requeue_at = None
+        state.requeue_count = 0
+
+    def end_wait(self, state: WorkloadState) -> None:
+        """Requeued turns True by our own decision; the condition that says otherwise is answered."""
+        requeued = condition(state.workload, "Requeued")
+        if requeued is not None and requeued.status == "False":
+            state.answered = Answered(requeued.reason, requeued.last_transition_time)
+        state.held = ""
+        state.requeue_at = None
+        queue = state.waiting_in
+        if queue is not None and not queue.pending.is_active(state):
+            queue.pending.lift(state)
+            self._state.prepare(state)
+            self._place(state, queue)
 
     # Holding quota
 
@@ -115,8 +197,11 @@ class WorkloadEvents:
             echoed=True,
             admitted=is_true(workload, "Admitted"),
         )
+        admitted = condition(workload, "Admitted")
+        if reservation.admitted and admitted is not None and admitted.last_transition_time is not None:
+            reservation.admitted_at = admitted.last_transition_time
         state.priority = self._state.effective_priority(workload)
-        state.order_time = self._state.order_time(workload)
+        state.order_time = self._state.order_time(state)
         self._note_eviction(state)
         self._state.give(state, reservation)
         self._state.charge(state)
@@ -154,7 +239,7 @@ class WorkloadEvents:
         priority = self._state.effective_priority(state.workload)
         if priority != state.priority:
             self._set_priority(state, priority)
-        state.order_time = self._state.order_time(state.workload)
+        state.order_time = self._state.order_time(state)
         self._note_eviction(state)
         self.admit_if_ready(state)
 
@@ -163,6 +248,7 @@ class WorkloadEvents:
         reservation = state.reservation
         assert reservation is not None
         if reservation.admitted:
+            self._take_admitted_time(state, reservation)
             return
         queue = self._state.forest.queues.get(reservation.cluster_queue)
         fact = is_true(state.workload, "Admitted") and reservation.echoed
@@ -175,9 +261,18 @@ class WorkloadEvents:
             self._state.mark_rows(reservation)
         else:
             reservation.admitted = True
+        reservation.admitted_at = self._state.now
+        self._take_admitted_time(state, reservation)
+
+    def _take_admitted_time(self, state: WorkloadState, reservation: Reservation) -> None:
+        """The cluster's own time of the admission counts from its first echo on."""
+        admitted = condition(state.workload, "Admitted")
+        if reservation.echoed and admitted is not None and admitted.status == "True":
+            if admitted.last_transition_time is not None:
+                reservation.admitted_at = admitted.last_transition_time
 
     def _checks_are_ready(self, state: WorkloadState, queue: ClusterQueueNode) -> bool:
-        listed = {check.name: check.state for check in state.workload.status.admission_checks}
+        listed = {check.name: check.state for check in self._state.live_checks(state)}
         if any(name not in listed for name in required_checks(queue, state)):
             return False
         return all(value == "Ready" for value in listed.values())
@@ -241,6 +336,12 @@ class WorkloadEvents:
         """Its quota is on the way back: it is the first of all victims from now on (R2.1.1)."""
         state.evicted_at = self._state.now
         state.evicted_reason = reason
+        state.stale_checks = frozenset(
+            StaleCheck(check.name, check.state, check.last_transition_time)
+            for check in state.workload.status.admission_checks
+            if check.state != "Pending"
+        )
+        self._state.watched[state.uid] = state
         reservation = state.reservation
         if reservation is not None and reservation.charged:
             self._state.forest.queues[reservation.cluster_queue].mark_evicted(state)
@@ -262,6 +363,9 @@ class WorkloadEvents:
 
     def _release(self, state: WorkloadState, reason: str) -> None:
         reservation = self._state.take_away(state)
+        if reservation.admitted:
+            # 7.2.8: whole seconds; an object that says better is heard afterwards.
+            state.executed_seconds += max(0, self._state.now - reservation.admitted_at) // SECOND
         self._recorder.released(state, reservation, reason, reservation.usage)
 
     def _retry(self, state: WorkloadState, held_in: str | None = None) -> None:

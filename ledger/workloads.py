@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ledger.objects.workload import Workload
 from ledger.requests import PodSetRequests, Problem
@@ -28,11 +28,13 @@ class Reservation:
     whether it does (the ClusterQueue may not exist, admission 3.3.6). `echoed` turns True once an object showed the
     reservation: before that an object without it is merely old news, after that it is a loss. `evicted_before` and
     `lost_before` are the times of Evicted and of QuotaReserved False that the object carried when it was reserved, to
-    tell old news from a loss before the first echo.
+    tell old news from a loss before the first echo. `admitted_at` is when it was admitted, by the ledger's own time
+    until an echo says better.
     """
 
     __slots__ = (
         "admitted",
+        "admitted_at",
         "charged",
         "cluster_queue",
         "echoed",
@@ -60,6 +62,7 @@ class Reservation:
         self.reserved_at = reserved_at
         self.echoed = echoed
         self.admitted = admitted
+        self.admitted_at: Timestamp = reserved_at
         self.evicted_before = evicted_before
         self.lost_before = lost_before
         self.charged = False
@@ -110,15 +113,44 @@ class Verdict(NamedTuple):
     rounds: tuple[int, ...] = ()
 
 
+class StaleCheck(NamedTuple):
+    """An admission check as an eviction found it: from then on it counts as Pending (7.4.1)."""
+
+    name: str
+    state: str
+    at: Timestamp | None
+
+
+NO_CHECKS: Final = frozenset[StaleCheck]()
+
+
+class Answered(NamedTuple):
+    """A Requeued condition with status False to which the ledger has said already that the wait is over."""
+
+    reason: str
+    at: Timestamp | None
+
+
 class WorkloadState:
-    """One workload in the ledger. Identity is (namespace, name, uid); a new uid is a new state."""
+    """One workload in the ledger. Identity is (namespace, name, uid); a new uid is a new state.
+
+    What its life so far leaves behind (admission 7), where the object may not show it yet: `held` is the reason that
+    keeps it out of the heap (Requeued False), `requeue_at` and `requeue_count` are its backoff, `executed_seconds` the
+    time of earlier admissions, `deactivated_for` the cause for which the ledger evicted it for good, `stale_checks`
+    the check states that its last eviction reset, `withdrawn_at` when its reservation was withdrawn, `requeue_order`
+    the time of an eviction that moves it back in its queue.
+    """
 
     __slots__ = (
         "evicted_at",
         "evicted_reason",
+        "answered",
+        "deactivated_for",
         "evaluated_generation",
+        "executed_seconds",
         "flavor_matches",
         "heap_key",
+        "held",
         "key",
         "local_queue",
         "memory",
@@ -128,14 +160,19 @@ class WorkloadState:
         "pod_sets",
         "priority",
         "problems",
+        "requeue_at",
+        "requeue_count",
+        "requeue_order",
         "reservation",
         "shape",
+        "stale_checks",
         "stopped_loop",
         "told",
         "uid",
         "verdict",
         "victim_key",
         "waiting_in",
+        "withdrawn_at",
         "workload",
     )
 
@@ -156,6 +193,15 @@ class WorkloadState:
         self.evicted_at: Timestamp | None = None
         self.evicted_reason = ""
         self.evaluated_generation: int | None = None
+        self.held = ""
+        self.requeue_at: Timestamp | None = None
+        self.requeue_count = 0
+        self.requeue_order: int | None = None
+        self.answered: Answered | None = None
+        self.executed_seconds = 0
+        self.deactivated_for = ""
+        self.stale_checks: frozenset[StaleCheck] = NO_CHECKS
+        self.withdrawn_at: Timestamp | None = None
         self.flavor_matches: dict[tuple[int, str], tuple[int, str | None]] = {}
         self.place: str | None = None
         self.stopped_loop = False
