@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+
 from ledger.fold import Fold, Rejection
 from ledger.timestamps import Timestamp
-
 from topics.sources import SourceEvent
 
 Write = Callable[[bytes], object]

@@ -17,7 +17,6 @@ import typer
 
 if TYPE_CHECKING:
     from ledger.fold import Rejection
-
     from projections.replay import Summary
     from topics.sources import SourceEvent
 
