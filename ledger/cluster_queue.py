@@ -166,6 +166,10 @@ class ClusterQueueNode(Node):
         self.holders_version += 1
         self.evicted_holders[state.uid] = state
 
+    def unmark_evicted(self, state: WorkloadState) -> None:
+        self.holders_version += 1
+        self.evicted_holders.pop(state.uid, None)
+
     def unrank_holder(self, state: WorkloadState) -> None:
         self.holders_version += 1
         key, reservation = state.victim_key, state.reservation

@@ -21,7 +21,8 @@ from ledger.recorder import Recorder
 from ledger.rows import Row, RowKey, row_of
 from ledger.scheduler import Scheduler
 from ledger.shares import Share, share_of
-from ledger.state import State
+from ledger.state import State, timer_of_tree
+from ledger.timers import RETRY, TimerKey
 from ledger.timestamps import Timestamp
 from ledger.tree import Node
 from ledger.workload_events import WorkloadEvents
@@ -104,11 +105,22 @@ class Ledger:
         state.now = at
         fired = False
         while (key := state.timers.pop_due(at)) is not None:
-            fired = state.outside = True
-            waiting = state.workloads.get((key.namespace, key.name))
-            if waiting is not None and waiting.uid == key.uid:
-                self._life.look_at(waiting)
+            fired = True
+            self._fire(key)
         return fired
+
+    def _fire(self, key: TimerKey) -> None:
+        state = self.state
+        if key.kind == RETRY:
+            tree = state.tree_of_timer(key)
+            if tree is not None:
+                self._scheduler.retry([tree])
+                state.touched.update(queue.name for queue in tree.queues)
+            return
+        waiting = state.workloads.get((key.namespace, key.name))
+        if waiting is not None and waiting.uid == key.uid:
+            state.outside = True
+            self._life.look_at(waiting)
 
     def next_deadline(self) -> Timestamp | None:
         """When something is due that only time brings: a TICK with that time lets it happen."""
@@ -240,8 +252,14 @@ class Ledger:
             self._scheduler.forget_rounds(state.trees_of(state.touched | state.retries))
             state.outside = False
         if state.retries:
-            self._scheduler.retry(state.trees_of(state.retries))
+            trees = state.trees_of(state.retries)
             state.retries.clear()
+            delay = state.configuration.ledger.retry_delay
+            if delay:
+                for tree in trees:
+                    state.timers.set_once(timer_of_tree(tree), state.now + delay)
+            else:
+                self._scheduler.retry(trees)
         if state.touched:
             touched = state.trees_of(state.touched)
             state.touched.clear()

@@ -22,7 +22,7 @@ from ledger.objects.workload import PRIORITY_BOOST, AdmissionCheckState, Workloa
 from ledger.objects.workload_priority_class import WorkloadPriorityClass
 from ledger.requests import admissibility_problems, scheduling_shape, total_requests
 from ledger.selectors import UnparsableAffinity, affinity_matches, match_labels, untolerated_taint
-from ledger.timers import Timers
+from ledger.timers import RETRY, TimerKey, Timers
 from ledger.timestamps import Timestamp
 from ledger.tree import FlavorResources, Tree
 from ledger.workloads import AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
@@ -103,6 +103,11 @@ class State:
         queues = self.forest.queues
         trees = {id(queue.tree): queue.tree for name in cluster_queues if (queue := queues.get(name)) is not None}
         return sorted(trees.values(), key=lambda tree: (tree.name, bool(tree.cohorts)))
+
+    def tree_of_timer(self, key: TimerKey) -> Tree | None:
+        """The tree whose retry is due, if there still is one of that name."""
+        root = self.forest.cohorts.get(key.name) if key.namespace == _COHORTS else self.forest.queues.get(key.name)
+        return root.tree if root is not None else None
 
     # Workloads to be looked at
 
@@ -346,6 +351,11 @@ class State:
         self.dirty_shares.add(name)
 
 
+def timer_of_tree(tree: Tree) -> TimerKey:
+    """4.7.5: retries of one tree are merged under the name of its root."""
+    return TimerKey("", RETRY, _COHORTS if tree.cohorts else "", tree.name)
+
+
 def without_defaults(limit_range: LimitRange) -> LimitRange:
     items = tuple(
         msgspec.structs.replace(item, default={}, default_request={}) for item in limit_range.spec.limits
@@ -353,6 +363,7 @@ def without_defaults(limit_range: LimitRange) -> LimitRange:
     return msgspec.structs.replace(limit_range, spec=msgspec.structs.replace(limit_range.spec, limits=items))
 
 
+_COHORTS = "Cohorts"
 _GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 
 

@@ -12,7 +12,7 @@ from ledger.timestamps import Timestamp
 
 WORKLOAD: Final = "Workload"
 LOCAL_QUEUE: Final = "LocalQueue"
-RETRIES: Final = "Retries"
+RETRY: Final = "Retry"
 
 _SLACK: Final = 64
 
@@ -48,6 +48,11 @@ class Timers:
             if len(self._heap) > 2 * len(self._deadlines) + _SLACK:
                 self._heap = [(at, of) for of, at in self._deadlines.items()]
                 heapify(self._heap)
+
+    def set_once(self, key: TimerKey, deadline: int) -> None:
+        """The deadline, unless there is one already."""
+        if key not in self._deadlines:
+            self.set(key, deadline)
 
     def next_deadline(self) -> Timestamp | None:
         """The earliest deadline there is."""

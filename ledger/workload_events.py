@@ -240,6 +240,8 @@ class WorkloadEvents:
         if priority != state.priority:
             self._set_priority(state, priority)
         state.order_time = self._state.order_time(state)
+        if state.is_evicted and is_true(old, "Evicted") and not is_true(state.workload, "Evicted"):
+            self._unmark_evicted(state, reservation)
         self._note_eviction(state)
         self.admit_if_ready(state)
 
@@ -346,6 +348,15 @@ class WorkloadEvents:
         if reservation is not None and reservation.charged:
             self._state.forest.queues[reservation.cluster_queue].mark_evicted(state)
             self._state.touched.add(reservation.cluster_queue)
+
+    def _unmark_evicted(self, state: WorkloadState, reservation: Reservation) -> None:
+        """The eviction was shown, and is gone while the quota is held: a write in between has undone it."""
+        state.evicted_at = None
+        state.evicted_reason = ""
+        queue = self._state.forest.queues.get(reservation.cluster_queue)
+        if queue is not None:
+            queue.unmark_evicted(state)
+            self._state.touched.add(queue.name)
 
     def _has_lost(self, state: WorkloadState, reservation: Reservation) -> bool:
         """Whether an object without reservation means a loss, or was merely written before our decision arrived."""

@@ -123,11 +123,13 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class LedgerConfiguration(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The ledger's own choices: which rule set, whether devices must exist, whether charges follow allocations."""
+    """The ledger's own choices: which rule set, whether devices must exist, whether charges follow allocations, and how
+    long a retry of inadmissible workloads waits for others of its tree (admission 4.7.5; at once by default)."""
 
     rules: Literal["ledger", "kueue-0.19"] = "ledger"
     feasibility: bool = False
     settle: bool = False
+    retry_delay: Duration = Duration(0)
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel", gc=False):
