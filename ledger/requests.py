@@ -30,7 +30,7 @@ from ledger.objects.workload import PodSet, Workload
 from ledger.quantity import NANO, request_amount
 
 if TYPE_CHECKING:
-    from ledger.devices.charges import DeviceCharges
+    from ledger.devices.charges import DeviceCharges, PodSetCharges
 
 __all__ = [
     "PodSetRequests",
@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 NO_RUNTIME_CLASSES: Mapping[str, RuntimeClass] = {}
+NO_NAMES: frozenset[str] = frozenset()
+REFERENCE_RULES = "kueue-0.19"
 
 _POD_LEVEL = frozenset({"cpu", "memory"})
 _SQUARE = NANO * NANO
@@ -87,9 +89,11 @@ def total_requests(
     totals = []
     for pod_set in workload.spec.pod_sets:
         per_pod = _per_pod(pod_set.template.spec, limits, runtime_classes)
-        amounts = _amounts(per_pod, configuration.resources)
-        if devices is not None:
-            amounts = _with_devices(amounts, devices, pod_set.name)
+        charges = devices.pod_set(pod_set.name) if devices is not None else None
+        own = NO_NAMES if charges is None or configuration.ledger.rules == REFERENCE_RULES else charges.replaced
+        amounts = _amounts(per_pod, configuration.resources, own)
+        if charges is not None:
+            amounts = _with_devices(amounts, charges, NO_NAMES if own else charges.replaced)
         count = counted_pods(workload, pod_set, configuration)
         totals.append(PodSetRequests(pod_set.name, count, _times(amounts, count)))
     return tuple(totals)
@@ -177,25 +181,29 @@ def _larger_of(one: dict[str, int], other: Quantities) -> dict[str, int]:
     return larger
 
 
-def _amounts(per_pod: Quantities, rules: ResourcesConfiguration) -> dict[str, int]:
-    """Exclusion, transformation and the conversion to integers, for one pod (2.4 to 2.6)."""
+def _amounts(per_pod: Quantities, rules: ResourcesConfiguration, given_up: frozenset[str]) -> dict[str, int]:
+    """Exclusion, transformation and the conversion to integers, for one pod (2.4 to 2.6).
+
+    What the pod asks of the `given_up` names itself is transformed but not kept; amounts that transformations
+    generate under these names stay (dra G24).
+    """
     if rules.exclude_resource_prefixes:
         prefixes = rules.exclude_resource_prefixes
         per_pod = {name: quantity for name, quantity in per_pod.items() if not name.startswith(prefixes)}
     if rules.transformations:
         chosen = {rule.input: rule for rule in rules.transformations}
         if not chosen.keys().isdisjoint(per_pod):
-            return _transformed(per_pod, chosen)
-    return {name: request_amount(quantity, name) for name, quantity in per_pod.items()}
+            return _transformed(per_pod, chosen, given_up)
+    return {name: request_amount(quantity, name) for name, quantity in per_pod.items() if name not in given_up}
 
 
-def _transformed(per_pod: Quantities, rules: Mapping[str, Transformation]) -> dict[str, int]:
+def _transformed(per_pod: Quantities, rules: Mapping[str, Transformation], given_up: frozenset[str]) -> dict[str, int]:
     """Exact throughout (2.5): a product of three quantities in nano-units is a whole number of 10^-27 units."""
     retained: dict[str, int] = {}
     generated: dict[str, int] = {}
     for name, quantity in per_pod.items():
         rule = rules.get(name)
-        if rule is None or rule.strategy == "Retain":
+        if (rule is None or rule.strategy == "Retain") and name not in given_up:
             retained[name] = quantity * _SQUARE
         if rule is None:
             continue
@@ -212,10 +220,9 @@ def _nano(value: int) -> int:
     return -(-value // _SQUARE) if value >= 0 else value // _SQUARE
 
 
-def _with_devices(amounts: dict[str, int], devices: DeviceCharges, pod_set: str) -> dict[str, int]:
+def _with_devices(amounts: dict[str, int], charges: PodSetCharges, replaced: frozenset[str]) -> dict[str, int]:
     """Names that devices stand for go, what the devices cost joins (2.6.2)."""
-    charges = devices.pod_set(pod_set)
-    joined = {name: amount for name, amount in amounts.items() if name not in charges.replaced}
+    joined = {name: amount for name, amount in amounts.items() if name not in replaced}
     for name, amount in charges.added.items():
         joined[name] = add(joined.get(name, 0), amount)
     return joined

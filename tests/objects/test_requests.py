@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from ledger.amounts import MAXIMUM, UNLIMITED
 from ledger.devices.charges import DeviceCharges, PodSetCharges
 from ledger.objects import Configuration, LimitRange, RuntimeClass, Workload
+from ledger.objects.configuration import LedgerConfiguration
 from ledger.requests import (
     PodSetRequests,
     PodSetUsage,
@@ -290,6 +292,9 @@ def test_devices_replace_and_add_after_transformation_and_before_counting() -> N
     charges = DeviceCharges((PodSetCharges("main", frozenset({"gpu", "q"}), {"mem": 4, "gpus": 2, "gift": -5}),))
     rules = transforming({"input": "gpu", "strategy": "Retain", "outputs": {"q": "1"}})
     [found] = total_requests(item, configuration=rules, devices=charges)
+    assert found.requests == {"cpu": 3000, "gift": 0, "gpus": 6, "mem": 15, "q": 6}
+    reference = msgspec.structs.replace(rules, ledger=LedgerConfiguration(rules="kueue-0.19"))
+    [found] = total_requests(item, configuration=reference, devices=charges)
     assert found.requests == {"cpu": 3000, "gift": 0, "gpus": 6, "mem": 15}
 
 
