@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaProducer
 
 from topics.admin import ensure_topics
+from topics.arriving import arriving
 from topics.batching import Addressed, bursts
 from topics.settings import Settings
 from topics.topic import MAX_RECORD_BYTES, partition_of
 
 LINGER_MS = 5
 BATCH_BYTES = 512 * 1024
-#: Records read ahead, and records under way at once: bounds memory, not speed.
-MAX_WAITING = 5_000
 
 
 @dataclass
@@ -51,7 +47,7 @@ async def ingest(settings: Settings, values: Iterable[Addressed], *, pack: bool 
     await producer.start()
     done = Ingested()
     try:
-        async for waiting in _as_they_come(values):
+        async for waiting in arriving(values):
             under_way = []
             for cluster, value in bursts(waiting) if pack else waiting:
                 partition = partition_of(cluster, topics.events.partitions)
@@ -65,38 +61,3 @@ async def ingest(settings: Settings, values: Iterable[Addressed], *, pack: bool 
     finally:
         await producer.stop()
     return done
-
-
-async def _as_they_come(values: Iterable[Addressed]) -> AsyncIterator[list[Addressed]]:
-    """What waits, in lists. A thread reads: standard input may be silent for hours while records must go out."""
-    loop = asyncio.get_running_loop()
-    queue: asyncio.Queue[Addressed | BaseException | None] = asyncio.Queue()
-    room = threading.Semaphore(MAX_WAITING)
-
-    def read() -> None:
-        end: BaseException | None = None
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            try:
-                for value in values:
-                    room.acquire()
-                    loop.call_soon_threadsafe(queue.put_nowait, value)
-            except Exception as problem:
-                end = problem
-            loop.call_soon_threadsafe(queue.put_nowait, end)
-
-    threading.Thread(target=read, name="source", daemon=True).start()
-    while True:
-        item = await queue.get()
-        waiting: list[Addressed] = []
-        while isinstance(item, Addressed):
-            waiting.append(item)
-            room.release()
-            if queue.empty() or len(waiting) == MAX_WAITING:
-                break
-            item = queue.get_nowait()
-        if waiting:
-            yield waiting
-        if isinstance(item, BaseException):
-            raise item
-        if item is None:
-            return
