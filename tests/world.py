@@ -158,6 +158,11 @@ class World:
     def workload(self, name: str) -> Object:
         return self.objects["Workload", NAMESPACE, name]
 
+    def cluster_queue(self, name: str) -> Object:
+        """A copy of a ClusterQueue, to be changed and sent."""
+        copy: Object = json.loads(json.dumps(self.objects["ClusterQueue", "", name]))
+        return copy
+
     def finish(self, *names: str) -> list[Decision]:
         return self.change(*(build.finished(self.workload(name), at=self.now + 1) for name in names))
 
