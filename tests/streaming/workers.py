@@ -42,12 +42,12 @@ class WorkerProcess:
     def thaw(self) -> None:
         os.kill(self._process.pid, signal.SIGCONT)
 
-    def terminate(self, seconds: float = 30.0) -> int:
+    def terminate(self, seconds: float = 60.0) -> int:
         """SIGTERM; the exit code."""
         self._process.terminate()
         return self._process.wait(seconds)
 
-    def wait(self, seconds: float = 30.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         return self._process.wait(seconds)
 
     @property
@@ -57,7 +57,7 @@ class WorkerProcess:
     def text(self) -> str:
         return self.log.read_text(errors="replace")
 
-    def wait_for_text(self, text: str, seconds: float = 30.0) -> None:
+    def wait_for_text(self, text: str, seconds: float = 60.0) -> None:
         deadline = time.monotonic() + seconds
         while text not in self.text():
             if time.monotonic() > deadline or not self.alive:
