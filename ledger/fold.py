@@ -35,14 +35,19 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Fold:
-    """All clusters of one partition (or file). `unknown_kinds` counts objects that were skipped, by version and kind."""
+    """All clusters of one partition (or file). `unknown_kinds` counts objects that were skipped, by version and kind.
+
+    Events of a cluster in `stopped` change nothing: whoever drives the fold found that it differs from the log.
+    """
 
     def __init__(self, topic: str = "quota.events", partition: int = 0) -> None:
         self.topic = topic
         self.partition = partition
         self.clusters: dict[str, Ledger] = {}
         self.unknown_kinds: Counter[str] = Counter()
+        self.stopped: set[str] = set()
         self._touched: set[str] = set()
+        self._changed: set[str] = set()
 
     def apply(
         self, value: bytes, *, offset: int, key: bytes | None = None, timestamp: Timestamp | None = None
@@ -58,10 +63,13 @@ class Fold:
             return Outcome([], [Rejection(None, offset, 0, error.path, error.reason, value)])
         if event.at is None and timestamp is not None:
             event = msgspec.structs.replace(event, at=timestamp)
+        if event.cluster in self.stopped:
+            return Outcome([], [], event.at)
         ledger = self.clusters.get(event.cluster)
         if ledger is None:
             ledger = self.clusters[event.cluster] = Ledger(event.cluster)
         self._touched.add(event.cluster)
+        self._changed.add(event.cluster)
         self._count_unknown(event)
         decisions = ledger.apply(event, self.topic, self.partition, offset)
         rejections = [
@@ -78,6 +86,18 @@ class Fold:
             rows.update(self.clusters[cluster].drain_rows())
         self._touched.clear()
         return rows
+
+    def restore(self, ledger: Ledger) -> None:
+        """Take in a ledger that was saved. All its rows are drained next."""
+        self.clusters[ledger.cluster] = ledger
+        for queue in ledger.state.forest.queues.values():
+            ledger.state.dirty_rows.update((queue.name, fr) for fr in {*queue.nominal, *queue.usage})
+        self._touched.add(ledger.cluster)
+
+    def take_changed(self) -> set[str]:
+        """Clusters that had events since the last call."""
+        changed, self._changed = self._changed, set()
+        return changed
 
     def _count_unknown(self, event: Event) -> None:
         members = event.members if event.type is EventType.BATCH else (event,)

@@ -12,6 +12,7 @@ import faust
 from faust.types.tuples import TP
 from yarl import URL
 
+from topics.checkpoints import UnusableCheckpoint
 from topics.folding import FoldFactory, ledger_fold
 from topics.partition import Partition
 from topics.partitions import Partitions
@@ -75,10 +76,12 @@ def leave(problem: BaseException) -> NoReturn:
     """Exit at once, without cleanup: what is in memory may be ahead of the log and must not survive."""
     if isinstance(problem, LogMismatch):
         logger.critical("the log and the fold differ; nothing was written\n%s", problem)
+    elif isinstance(problem, UnusableCheckpoint):
+        logger.critical("%s", problem)
     else:
         logger.critical("stopping at once: %s: %s", type(problem).__name__, problem, exc_info=problem)
     logging.shutdown()
-    os._exit(EXIT_DIFFERENCE if isinstance(problem, LogMismatch) else EXIT_FAILURE)
+    os._exit(EXIT_DIFFERENCE if isinstance(problem, LogMismatch | UnusableCheckpoint) else EXIT_FAILURE)
 
 
 def new_app(

@@ -12,6 +12,9 @@ from topics.folding import Rejection, RowKey
 #: Key of the record of the quota changelog that says how far `quota.events` is applied. No row's key looks like it.
 APPLIED_KEY = b'{"applied":"quota.events"}'
 
+#: Clusters that stopped because the log and the fold differ, in the quota changelog.
+STOPPED_KEY = b'{"stopped":"quota.events"}'
+
 #: Longest path or reason that a dead letter carries; hostile input cannot make its own description large.
 MAX_TEXT = 1_000
 
@@ -50,6 +53,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 _applied_decoder = msgspec.json.Decoder(Applied)
+_stopped_decoder = msgspec.json.Decoder(dict[str, int])
 _key_decoder = msgspec.json.Decoder(tuple[str, str, str, str])
 _rejections_decoder = msgspec.json.Decoder(tuple[RejectedMember, ...])
 
@@ -73,6 +77,15 @@ def encode_applied(next_offset: int) -> bytes:
 
 def decode_applied(value: bytes) -> int:
     return _applied_decoder.decode(value).next_offset
+
+
+def encode_stopped(stopped: dict[str, int]) -> bytes | None:
+    """Cluster -> offset of the first event that is not in its decisions; nothing where no cluster stopped."""
+    return _encoder.encode(stopped) if stopped else None
+
+
+def decode_stopped(value: bytes | None) -> dict[str, int]:
+    return {} if value is None else _stopped_decoder.decode(value)
 
 
 def dead_letter_headers(

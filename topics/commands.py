@@ -42,11 +42,15 @@ SHOWN_DECISIONS = 40
 FOLD_SECONDS = 600.0
 
 
-def worker(settings: Settings | None = None, *, log_level: str = "INFO") -> int:
+def worker(settings: Settings | None = None, *, log_level: str = "INFO", rebuild: bool = False) -> int:
     """Run the worker against `KAFKA_BOOTSTRAP_SERVERS` until SIGTERM or SIGINT."""
     from topics.worker import run_worker
 
-    return _guarded(lambda: run_worker(settings or Settings.from_environment(), log_level=log_level), logs=True)
+    def run() -> int:
+        used = settings or Settings.from_environment()
+        return run_worker(used.replaced(rebuild=True) if rebuild else used, log_level=log_level)
+
+    return _guarded(run, logs=True)
 
 
 def ingest(source: str, settings: Settings | None = None, *, cluster: str | None = None, pack: bool = False) -> int:

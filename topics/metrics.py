@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
@@ -28,6 +29,14 @@ TRANSACTION_SECONDS = Histogram(
 NEXT_OFFSET = Gauge("quota_ledger_next_offset", "Offset of quota.events up to which all is committed.", _LABELS)
 RECOVERED_EVENTS = Gauge("quota_ledger_recovered_events", "Events folded when the partition was opened.", _LABELS)
 RECOVERY_SECONDS = Gauge("quota_ledger_recovery_seconds", "Time to open the partition.", _LABELS)
+STOPPED_CLUSTERS = Gauge(
+    "quota_ledger_stopped_cluster",
+    "1 for a cluster that stopped: its log and the fold differ.",
+    ("partition", "cluster"),
+)
+CHECKPOINTS = Counter("quota_ledger_checkpoints", "Checkpoints written.", _LABELS)
+CHECKPOINT_BYTES = Gauge("quota_ledger_checkpoint_bytes", "Bytes of the states in the last checkpoint.", _LABELS)
+CHECKPOINT_SECONDS = Gauge("quota_ledger_checkpoint_seconds", "Time the fold stood still for it.", _LABELS)
 UNKNOWN_KINDS = Gauge(
     "quota_ledger_unknown_kind_events", "Objects of kinds that the ledger does not know.", ("partition", "kind")
 )
@@ -41,6 +50,17 @@ def serve(host: str, port: int) -> None:
 def recovered(partition: int, events: int, seconds: float) -> None:
     RECOVERED_EVENTS.labels(partition).set(events)
     RECOVERY_SECONDS.labels(partition).set(seconds)
+
+
+def stopped(partition: int, clusters: Iterable[str]) -> None:
+    for cluster in clusters:
+        STOPPED_CLUSTERS.labels(partition, cluster).set(1)
+
+
+def checkpoint(partition: int, size: int, seconds: float) -> None:
+    CHECKPOINTS.labels(partition).inc()
+    CHECKPOINT_BYTES.labels(partition).set(size)
+    CHECKPOINT_SECONDS.labels(partition).set(seconds)
 
 
 def chunk(partition: int, events: int, outbox: Outbox, folding: float, waiting: float, fold: Any) -> None:

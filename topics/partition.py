@@ -15,10 +15,11 @@ from typing import Any, Protocol
 from aiokafka import AIOKafkaProducer
 
 from topics import metrics
-from topics.codec import encode_row, encode_row_key
+from topics.checkpoints import CheckpointWriter, PendingCheckpoint
+from topics.codec import STOPPED_KEY, decode_row_key, encode_row, encode_row_key, encode_stopped
 from topics.folding import FoldFactory, RowKey
 from topics.reader import Record, read_to_end
-from topics.recovery import SLICE_SECONDS, LogMismatch, recover
+from topics.recovery import SLICE_SECONDS, LogMismatch, Recovered, recover
 from topics.settings import Settings
 from topics.topic import Topics
 from topics.transaction import InsideTransaction, Outbox, commit, new_producer
@@ -36,6 +37,7 @@ class RowTable(Protocol):
     def __setitem__(self, key: RowKey, row: Any, /) -> None: ...
     def __delitem__(self, key: RowKey, /) -> None: ...
     def take_changes(self) -> list[tuple[bytes, bytes | None]]: ...
+    def items(self) -> Any: ...
 
 
 class PlainTable(dict[RowKey, Any]):
@@ -73,6 +75,9 @@ class _Keeping:
         self._table = table
         self.apply = fold.apply
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fold, name)
+
     def drain_rows(self) -> Mapping[RowKey, Any]:
         rows: Mapping[RowKey, Any] = self._fold.drain_rows()
         self._table.load(rows)
@@ -96,7 +101,7 @@ class Partition:
         self.number = number
         self.next_offset = 0
         self.table: RowTable = PlainTable() if table is None else table
-        self.fold = fold(topics.events.name, number)
+        self.fold: Any = fold(topics.events.name, number)
         self._settings = settings
         self._topics = topics
         self._on_failure = on_failure
@@ -106,6 +111,14 @@ class Partition:
         self._committing: asyncio.Task[None] | None = None
         self._opened = False
         self._closed = False
+        self._checkpoints: CheckpointWriter | None = None
+        self._changed: set[str] = set()
+        self._events_since = 0
+        self._log_time = 0
+        self._checkpoint_time = 0
+        self._decisions_from = 0
+        self.stopped: dict[str, int] = {}
+        self.recovered_events = 0
 
     @property
     def transactional_id(self) -> str:
@@ -120,6 +133,7 @@ class Partition:
             await self._producer.start()
             recovered = await recover(_Keeping(self.fold, self.table), self._settings, self._topics, self.number)
             self.next_offset = recovered.next_offset
+            await self._take_over(recovered)
             self._opened = True
             seconds = time.monotonic() - began
             metrics.recovered(self.number, recovered.events, seconds)
@@ -131,6 +145,35 @@ class Partition:
                 recovered.decisions,
                 seconds,
             )
+
+    async def _take_over(self, recovered: Recovered) -> None:
+        """Go on from what was recovered; write what clusters that had stopped missed."""
+        self._decisions_from = recovered.decisions_from
+        self.recovered_events = recovered.events
+        self.stopped = recovered.stopped
+        metrics.stopped(self.number, self.stopped)
+        if hasattr(self.fold, "clusters"):
+            self._checkpoints = CheckpointWriter(recovered.manifest)
+            self._changed.update(self.fold.take_changed())
+            self._log_time = max((ledger.now for ledger in self.fold.clusters.values()), default=0)
+            self._checkpoint_time = self._log_time
+            self._events_since = recovered.events
+        if self.stopped == recovered.was_stopped and not self._settings.rebuild:
+            return
+        outbox = Outbox()
+        if self._checkpoints is not None:
+            # The one before is of other clusters, or nobody trusts it.
+            outbox.checkpoint = self._taken_checkpoint(self._checkpoints)
+        for decision in recovered.late:
+            outbox.add_decision(decision)
+        for key in sorted(recovered.rows):
+            if decode_row_key(key)[0] in recovered.was_stopped.keys() - self.stopped.keys():
+                outbox.add_row(key, None)
+        for row_key, row in sorted(self.table.items()):
+            if row_key[0] in recovered.was_stopped.keys() - self.stopped.keys():
+                outbox.add_row(encode_row_key(row_key), encode_row(row))
+        outbox.add_row(STOPPED_KEY, encode_stopped(self.stopped))
+        await self._commit(outbox, self.next_offset)
 
     async def apply(self, records: Sequence[Record]) -> None:
         """Fold a chunk and hand it to a transaction, which runs while the next chunk is folded; at most one behind."""
@@ -198,6 +241,9 @@ class Partition:
                     self._topics.events.name, self.number, offset, list(outcome.rejections), record.key, record.value
                 )
             self.next_offset = offset + 1
+            at = getattr(outcome, "at", None)
+            if at is not None and at > self._log_time:
+                self._log_time = at
             if time.monotonic() - turn > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
@@ -208,7 +254,28 @@ class Partition:
                 self.table[key] = row
         for row_key, value in self.table.take_changes():
             outbox.add_row(row_key, value)
+        outbox.checkpoint = self._checkpoint(len(records))
         return outbox
+
+    def _checkpoint(self, events: int) -> PendingCheckpoint | None:
+        """The state after this chunk, every so many events or seconds of the log's own time."""
+        self._events_since += events
+        if self._checkpoints is None or not self._settings.checkpoint_events:
+            return None
+        self._changed.update(self.fold.take_changed())
+        often = self._settings.checkpoint_seconds
+        is_time = often > 0 and self._log_time - self._checkpoint_time >= often * 1_000_000
+        if self._events_since < self._settings.checkpoint_events and not is_time:
+            return None
+        return self._taken_checkpoint(self._checkpoints)
+
+    def _taken_checkpoint(self, writer: CheckpointWriter) -> PendingCheckpoint:
+        began = time.monotonic()
+        pending = writer.take(self.fold, self.next_offset, self._changed, self.stopped)
+        metrics.checkpoint(self.number, pending.size, time.monotonic() - began)
+        self._events_since, self._checkpoint_time = 0, self._log_time
+        self._changed.clear()
+        return pending
 
     async def _committed(self) -> None:
         if self._committing is not None:
@@ -219,13 +286,14 @@ class Partition:
         began = time.monotonic()
         try:
             assert self._producer is not None
-            await commit(
+            self._decisions_from = await commit(
                 self._producer,
                 outbox,
                 topics=self._topics,
                 partition=self.number,
                 next_offset=next_offset,
                 group_id=self._settings.group_id,
+                decisions_from=self._decisions_from,
                 inside=self._inside_transaction,
             )
         except BaseException as problem:

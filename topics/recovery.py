@@ -1,23 +1,41 @@
-"""A partition's state out of the log itself: fold what is applied, without a word, and meet every recorded decision.
+"""A partition's state out of the log: the newest checkpoint, then the tail, without a word, meeting every decision.
 
 The record of the quota changelog under `APPLIED_KEY` is written in the transaction of each chunk; it says how far the
-log is applied. Everything before it is folded again here, and every decision that the fold gives must be the next one
-in `quota.decisions`, byte for byte; the rows must be those of the changelog. Where they part the worker stops and says
-where: going on would mean two histories (design section 8).
+log is applied. What lies between the checkpoint and there is folded again, and every decision that the fold gives must
+be the cluster's next one in `quota.decisions`, byte for byte; the rows must be those of the changelog.
+
+Where they part, that cluster stops, because going on would mean two histories (design section 8): its events are not
+folded any more and nothing is written for it, while the other clusters go on. It stays so until a worker that runs
+with `--rebuild` folds the log from its start and meets every decision; then the events it missed are decided.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Any
 
-from topics.codec import APPLIED_KEY, decode_applied, encode_row, encode_row_key
+from ledger.checkpoint import Damaged
+from topics.checkpoints import Checkpoint, Manifest, newest_checkpoint
+from topics.codec import (
+    APPLIED_KEY,
+    STOPPED_KEY,
+    decode_applied,
+    decode_row_key,
+    decode_stopped,
+    encode_row,
+    encode_row_key,
+)
 from topics.folding import Decision, Fold
 from topics.reader import Record, read_to_end
+from topics.recorded import Recorded, head_of
 from topics.settings import Settings
 from topics.topic import Topics
+
+logger = logging.getLogger("topics.recovery")
 
 #: The event loop gets its turn this often while the fold runs, so that Kafka's clients stay alive.
 SLICE_SECONDS = 0.005
@@ -35,31 +53,34 @@ class Recovered:
     rows: dict[bytes, bytes] = field(default_factory=dict)
     events: int = 0
     decisions: int = 0
+    decisions_from: int = 0
+    manifest: Manifest | None = None
+    stopped: dict[str, int] = field(default_factory=dict)
+    late: list[Decision] = field(default_factory=list)
+    """Decisions of a cluster that had stopped and goes on: they are to be written now."""
+    was_stopped: dict[str, int] = field(default_factory=dict)
 
 
-async def recover(fold: Fold, settings: Settings, topics: Topics, partition: int) -> Recovered:
+async def recover(fold: Any, settings: Settings, topics: Topics, partition: int) -> Recovered:
     """Bring an empty fold up to the applied offset, verifying on the way."""
     recovered = await _read_changelog(settings, topics, partition)
-    recorded = _RecordedDecisions(settings, topics.decisions.name, partition)
     rows: dict[bytes, bytes] = {}
+    start = 0
+    checkpoint = await _checkpoint(fold, settings, topics, partition, recovered.was_stopped)
+    if checkpoint is not None:
+        start = _load(fold, checkpoint, recovered, topics, partition)
+        _drain(fold, rows)
+    tail = _Tail(fold, settings, topics, partition, recovered)
     turn = time.monotonic()
-    last_offset = -1
-    async for records in _applied_events(settings, topics, partition, recovered.next_offset):
+    async for records in _applied_events(settings, topics, partition, start, recovered.next_offset):
         for record in records:
-            outcome = fold.apply(
-                record.value or b"", offset=record.offset, key=record.key, timestamp=record.timestamp * 1000
-            )
-            recovered.events += 1
-            recovered.decisions += len(outcome.decisions)
-            if outcome.decisions:
-                await recorded.meet(outcome.decisions, record.offset)
+            await tail.fold(record)
             if time.monotonic() - turn > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 turn = time.monotonic()
-        last_offset = records[-1].offset
         _drain(fold, rows)
-    await recorded.meet_end(last_offset)
-    _meet_rows(rows, recovered.rows, partition)
+    await tail.meet_end()
+    tail.meet_rows(rows)
     return recovered
 
 
@@ -69,6 +90,8 @@ async def _read_changelog(settings: Settings, topics: Topics, partition: int) ->
         for record in records:
             if record.key == APPLIED_KEY:
                 recovered.next_offset = decode_applied(record.value)
+            elif record.key == STOPPED_KEY:
+                recovered.was_stopped = decode_stopped(record.value)
             elif record.value is None:
                 recovered.rows.pop(record.key, None)
             else:
@@ -76,16 +99,50 @@ async def _read_changelog(settings: Settings, topics: Topics, partition: int) ->
     return recovered
 
 
+async def _checkpoint(
+    fold: Any, settings: Settings, topics: Topics, partition: int, stopped: dict[str, int]
+) -> Checkpoint | None:
+    """A damaged checkpoint is as good as none; one of another version is refused (`UnusableCheckpoint`)."""
+    if settings.rebuild or not hasattr(fold, "clusters"):
+        return None
+    try:
+        found = await newest_checkpoint(settings, topics, partition)
+        return found if found is None or found.manifest.stopped == stopped else None
+    except Damaged as problem:
+        logger.error(
+            "partition %d: the checkpoint is damaged, the log is folded from its start: %s", partition, problem
+        )
+        return None
+
+
+def _load(fold: Any, checkpoint: Checkpoint, recovered: Recovered, topics: Topics, partition: int) -> int:
+    manifest = checkpoint.manifest
+    if manifest.next_offset > recovered.next_offset:
+        raise LogMismatch(
+            f"the checkpoint of {topics.events.name}/{partition} is of offset {manifest.next_offset}, "
+            f"but the log was applied up to {recovered.next_offset} only"
+        )
+    for ledger in checkpoint.ledgers().values():
+        fold.restore(ledger)
+    fold.unknown_kinds.update(manifest.unknown_kinds)
+    recovered.manifest = manifest
+    recovered.decisions_from = manifest.decisions_from
+    # What stopped has no state here: only the whole log can bring it back.
+    recovered.stopped = dict(recovered.was_stopped)
+    fold.stopped.update(recovered.stopped)
+    return manifest.next_offset
+
+
 async def _applied_events(
-    settings: Settings, topics: Topics, partition: int, next_offset: int
+    settings: Settings, topics: Topics, partition: int, start: int, next_offset: int
 ) -> AsyncIterator[list[Record]]:
-    if next_offset == 0:
+    if next_offset == start:
         return
     name = topics.events.name
     first = True
-    reached = 0
-    async for records in read_to_end(settings, name, partition, stop=next_offset):
-        if first and records[0].offset > 0:
+    reached = start
+    async for records in read_to_end(settings, name, partition, start=start, stop=next_offset):
+        if first and start == 0 and records[0].offset > 0:
             raise LogMismatch(
                 f"{name}/{partition} begins at offset {records[0].offset}: the state cannot be folded from the start. "
                 f"The topic must keep its records for ever (retention.ms=-1)"
@@ -95,57 +152,113 @@ async def _applied_events(
         yield records
     if first:
         raise LogMismatch(
-            f"{name}/{partition} has no records below offset {next_offset}, but that is how far it was applied"
+            f"{name}/{partition} has no records from {start} to {next_offset}, but that is how far it was applied"
         )
     if reached < next_offset:
         raise LogMismatch(f"{name}/{partition} ends at offset {reached}, but was applied up to {next_offset}")
 
 
-class _RecordedDecisions:
-    """The decisions topic, read in step with the fold."""
+class _Tail:
+    """Folds what was applied, in step with what was decided then."""
 
-    def __init__(self, settings: Settings, topic: str, partition: int) -> None:
-        self._place = f"{topic}/{partition}"
-        self._lists = read_to_end(settings, topic, partition)
-        self._records: list[Record] = []
-        self._index = 0
+    def __init__(self, fold: Any, settings: Settings, topics: Topics, partition: int, recovered: Recovered) -> None:
+        self._fold = fold
+        self._recovered = recovered
+        self._partition = partition
+        self._place = f"{topics.decisions.name}/{partition}"
+        known = {} if recovered.manifest is None else recovered.manifest.clusters
+        self._hashes = {(cluster, entry.seq): entry.last_hash for cluster, entry in known.items()}
+        self._recorded = Recorded(
+            self._values(settings, topics, recovered), {cluster: entry.seq for cluster, entry in known.items()}
+        )
 
-    async def _next(self) -> Record | None:
-        while self._index >= len(self._records):
-            try:
-                self._records = await anext(self._lists)
-            except StopAsyncIteration:
-                return None
-            self._index = 0
-        record = self._records[self._index]
-        self._index += 1
-        return record
+    async def _values(self, settings: Settings, topics: Topics, recovered: Recovered) -> AsyncIterator[list[bytes]]:
+        start = recovered.decisions_from
+        async for records in read_to_end(settings, topics.decisions.name, self._partition, start=start):
+            recovered.decisions_from = records[-1].offset
+            values = [record.value for record in records]
+            if self._hashes:
+                self._meet_checkpoint(values)
+                self._hashes.clear()
+            yield values
 
-    async def meet(self, decisions: Sequence[Decision], offset: int) -> None:
-        """The next recorded decisions are these; or raise, naming the event and both records."""
-        for decision in decisions:
-            record = await self._next()
-            if record is None:
-                raise LogMismatch(
-                    f"{self._place} ends before decision {decision.cluster}/{decision.seq} of event {offset}:\n"
-                    f"  folded:   {_text(decision.value)}"
+    def _meet_checkpoint(self, values: list[bytes]) -> None:
+        """The last decision that a checkpoint counts must be the recorded one."""
+        for value in values:
+            head = head_of(value)
+            expected = None if head is None else self._hashes.pop((head.cluster, head.seq), None)
+            if head is not None and expected is not None and head.hash != expected:
+                self._stop(
+                    head.cluster,
+                    f"{self._place}: decision {head.cluster}/{head.seq} has another hash than in the checkpoint:\n"
+                    f"  recorded:   {head.hash}\n"
+                    f"  checkpoint: {expected}",
                 )
-            if record.value != decision.value:
-                raise LogMismatch(
-                    f"{self._place} offset {record.offset} is not decision {decision.cluster}/{decision.seq} "
-                    f"of event {offset}:\n"
-                    f"  recorded: {_text(record.value)}\n"
-                    f"  folded:   {_text(decision.value)}"
+
+    async def fold(self, record: Record) -> None:
+        recovered = self._recovered
+        outcome = self._fold.apply(
+            record.value or b"", offset=record.offset, key=record.key, timestamp=record.timestamp * 1000
+        )
+        recovered.events += 1
+        for decision in outcome.decisions:
+            cluster = decision.cluster
+            if cluster in recovered.stopped:
+                continue
+            if record.offset >= recovered.was_stopped.get(cluster, recovered.next_offset):
+                recovered.late.append(decision)
+                continue
+            recovered.decisions += 1
+            value = await self._recorded.next(cluster, decision.value)
+            if value != decision.value:
+                self._stop(
+                    cluster,
+                    f"{self._place} differs at decision {cluster}/{decision.seq} of event {record.offset}:\n"
+                    f"  recorded: {_text(value)}\n"
+                    f"  folded:   {_text(decision.value)}",
                 )
 
-    async def meet_end(self, offset: int) -> None:
-        record = await self._next()
-        await self._lists.aclose()  # type: ignore[attr-defined]
-        if record is not None:
-            raise LogMismatch(
-                f"{self._place} offset {record.offset} holds a decision that the events up to offset {offset} "
-                f"do not give:\n  recorded: {_text(record.value)}"
+    async def meet_end(self) -> None:
+        async for value in self._recorded.rest():
+            head = head_of(value)
+            if head is not None and head.cluster in self._recovered.stopped:
+                continue
+            self._stop(
+                head.cluster if head is not None else "",
+                f"{self._place} holds a decision that the events up to offset {self._recovered.next_offset} "
+                f"do not give:\n  recorded: {_text(value)}",
             )
+
+    def meet_rows(self, folded: dict[bytes, bytes]) -> None:
+        recorded = self._recovered.rows
+        for key in sorted(folded.keys() | recorded.keys()):
+            cluster = decode_row_key(key)[0]
+            if cluster in self._recovered.was_stopped or cluster in self._recovered.stopped:
+                continue
+            if folded.get(key) != recorded.get(key):
+                self._stop(
+                    cluster,
+                    f"the quota table's changelog of partition {self._partition} differs from the fold "
+                    f"in row {_text(key)}:\n"
+                    f"  recorded: {_text(recorded.get(key))}\n"
+                    f"  folded:   {_text(folded.get(key))}",
+                )
+
+    def _stop(self, cluster: str, report: str) -> None:
+        """A log without clusters to stop stops as a whole."""
+        if cluster not in getattr(self._fold, "clusters", {}):
+            raise LogMismatch(report)
+        recovered = self._recovered
+        recovered.stopped[cluster] = recovered.was_stopped.get(cluster, recovered.next_offset)
+        recovered.late = [decision for decision in recovered.late if decision.cluster != cluster]
+        self._fold.stopped.add(cluster)
+        logger.critical(
+            "cluster %s stopped: the log and the fold differ; nothing is written for it any more. `quota-ledger audit "
+            "--cluster %s` shows more, `quota-ledger worker --rebuild` tries again from the start of the log\n%s",
+            cluster,
+            cluster,
+            report,
+        )
 
 
 def _drain(fold: Fold, rows: dict[bytes, bytes]) -> None:
@@ -154,17 +267,6 @@ def _drain(fold: Fold, rows: dict[bytes, bytes]) -> None:
             rows.pop(encode_row_key(key), None)
         else:
             rows[encode_row_key(key)] = encode_row(row)
-
-
-def _meet_rows(folded: dict[bytes, bytes], recorded: dict[bytes, bytes], partition: int) -> None:
-    if folded == recorded:
-        return
-    key = min(key for key in folded.keys() | recorded.keys() if folded.get(key) != recorded.get(key))
-    raise LogMismatch(
-        f"the quota table's changelog of partition {partition} differs from the fold in row {_text(key)}:\n"
-        f"  recorded: {_text(recorded.get(key))}\n"
-        f"  folded:   {_text(folded.get(key))}"
-    )
 
 
 def _text(value: bytes | None) -> str:

@@ -14,6 +14,8 @@ DEFAULT_PARTITIONS = 4
 DEFAULT_CHUNK_SIZE = 1_000
 DEFAULT_SESSION_TIMEOUT_SECONDS = 60.0
 DEFAULT_METRICS_PORT = 9464
+DEFAULT_CHECKPOINT_EVENTS = 50_000
+DEFAULT_CHECKPOINT_SECONDS = 900
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -69,6 +71,10 @@ class Settings:
     session_timeout_seconds: float = DEFAULT_SESSION_TIMEOUT_SECONDS
     metrics_port: int = DEFAULT_METRICS_PORT
     metrics_host: str = "127.0.0.1"
+    checkpoint_events: int = DEFAULT_CHECKPOINT_EVENTS
+    checkpoint_seconds: int = DEFAULT_CHECKPOINT_SECONDS
+    rebuild: bool = False
+    """Whether partitions are folded from the start of the log, whatever checkpoints there are."""
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -90,6 +96,13 @@ class Settings:
             ),
             metrics_port=_whole_number(variables, "QUOTA_LEDGER_METRICS_PORT", DEFAULT_METRICS_PORT, 0, 65_535),
             metrics_host=variables.get("QUOTA_LEDGER_METRICS_HOST") or "127.0.0.1",
+            checkpoint_events=_whole_number(
+                variables, "QUOTA_LEDGER_CHECKPOINT_EVENTS", DEFAULT_CHECKPOINT_EVENTS, 0, 10**9
+            ),
+            checkpoint_seconds=_whole_number(
+                variables, "QUOTA_LEDGER_CHECKPOINT_SECONDS", DEFAULT_CHECKPOINT_SECONDS, 0, 10**9
+            ),
+            rebuild=bool(_whole_number(variables, "QUOTA_LEDGER_REBUILD", 0, 0, 1)),
         )
 
     @property
@@ -126,6 +139,9 @@ class Settings:
             "QUOTA_LEDGER_SESSION_TIMEOUT_SECONDS": str(int(self.session_timeout_seconds)),
             "QUOTA_LEDGER_METRICS_PORT": str(self.metrics_port),
             "QUOTA_LEDGER_METRICS_HOST": self.metrics_host,
+            "QUOTA_LEDGER_CHECKPOINT_EVENTS": str(self.checkpoint_events),
+            "QUOTA_LEDGER_CHECKPOINT_SECONDS": str(self.checkpoint_seconds),
+            "QUOTA_LEDGER_REBUILD": str(int(self.rebuild)),
         }
 
 

@@ -1,4 +1,4 @@
-"""The four topics: their names, settings, and which partition a cluster's records are in."""
+"""The five topics: their names, settings, and which partition a cluster's records are in."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Topics:
     decisions: Topic
     dead_letters: Topic
     quota: Topic
+    checkpoints: Topic
 
     @staticmethod
     def of(settings: Settings) -> Topics:
@@ -42,26 +43,25 @@ class Topics:
         def topic(name: str, config: dict[str, str]) -> Topic:
             return Topic(settings.topic_prefix + name, settings.partitions, settings.replication_factor, config)
 
+        compacted = {
+            "cleanup.policy": "compact",
+            "segment.ms": "600000",
+            "segment.bytes": str(64 * MEBIBYTE),
+            "min.cleanable.dirty.ratio": "0.1",
+            "delete.retention.ms": str(7 * 24 * 3600 * 1000),
+            "max.message.bytes": str(MAX_RECORD_BYTES),
+        }
         kept_for_ever = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         return Topics(
             events=topic("quota.events", kept_for_ever | {"max.message.bytes": str(MAX_RECORD_BYTES)}),
             decisions=topic("quota.decisions", kept_for_ever | {"max.message.bytes": str(MAX_RECORD_BYTES)}),
             dead_letters=topic("quota.deadletter", kept_for_ever | {"max.message.bytes": str(MAX_DEAD_LETTER_BYTES)}),
-            quota=topic(
-                "quota-ledger-quota-changelog",
-                {
-                    "cleanup.policy": "compact",
-                    "segment.ms": "600000",
-                    "segment.bytes": str(64 * MEBIBYTE),
-                    "min.cleanable.dirty.ratio": "0.1",
-                    "delete.retention.ms": str(7 * 24 * 3600 * 1000),
-                    "max.message.bytes": str(MAX_RECORD_BYTES),
-                },
-            ),
+            quota=topic("quota-ledger-quota-changelog", compacted),
+            checkpoints=topic("quota-ledger-checkpoints", compacted),
         )
 
     def all(self) -> tuple[Topic, ...]:
-        return (self.events, self.decisions, self.dead_letters, self.quota)
+        return (self.events, self.decisions, self.dead_letters, self.quota, self.checkpoints)
 
 
 def partition_of(cluster: str, partitions: int) -> int:

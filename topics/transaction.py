@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from topics.checkpoints import PendingCheckpoint
 from topics.codec import APPLIED_KEY, dead_letter_headers, encode_applied
 from topics.folding import Decision, Rejection
 from topics.settings import Settings
@@ -32,6 +34,7 @@ class Outbox:
     decisions: list[OutgoingRecord] = field(default_factory=list)
     dead_letters: list[OutgoingRecord] = field(default_factory=list)
     rows: list[OutgoingRecord] = field(default_factory=list)
+    checkpoint: PendingCheckpoint | None = None
 
     def add_decision(self, decision: Decision) -> None:
         self.decisions.append((decision.cluster.encode(), decision.value, []))
@@ -72,9 +75,18 @@ async def commit(
     partition: int,
     next_offset: int,
     group_id: str,
+    decisions_from: int = 0,
     inside: InsideTransaction | None = None,
-) -> None:
-    """Write a chunk. Every batch's future is awaited: a commit succeeds even where a batch was refused."""
+) -> int:
+    """Write a chunk. Every batch's future is awaited: a commit succeeds even where a batch was refused.
+
+    Returns the offset of `quota.decisions` after which the next decision will be, as far as it is known;
+    `decisions_from` is what it was before.
+    """
+    checkpoint: list[OutgoingRecord] = []
+    if outbox.checkpoint is not None:
+        packed = await asyncio.to_thread(outbox.checkpoint.records, decisions_from)
+        checkpoint = [(key, value, []) for key, value in packed]
     applied: OutgoingRecord = (APPLIED_KEY, encode_applied(next_offset), [])
     await producer.begin_transaction()
     sent = []
@@ -82,16 +94,20 @@ async def commit(
         (topics.decisions.name, outbox.decisions),
         (topics.dead_letters.name, outbox.dead_letters),
         (topics.quota.name, [*outbox.rows, applied]),
+        (topics.checkpoints.name, checkpoint),
     ):
         for batch in _batches(producer, records):
-            sent.append(await producer.send_batch(batch, topic, partition=partition))
-    for future in sent:
-        await future
+            sent.append((topic, await producer.send_batch(batch, topic, partition=partition)))
+    for topic, future in sent:
+        metadata = await future
+        if topic == topics.decisions.name:
+            decisions_from = metadata.offset
     if inside is not None:
         await inside()
     offsets = {TopicPartition(topics.events.name, partition): next_offset}
     await producer.send_offsets_to_transaction(offsets, group_id)
     await producer.commit_transaction()
+    return decisions_from
 
 
 def _batches(producer: AIOKafkaProducer, records: list[OutgoingRecord]) -> Iterator[object]:

@@ -52,11 +52,14 @@ def up_command(
 
 def worker_command(
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Fold the log from its start, whatever checkpoints there are.")
+    ] = False,
 ) -> None:
     """Run the worker against KAFKA_BOOTSTRAP_SERVERS."""
     from topics import commands
 
-    raise typer.Exit(commands.worker(log_level=log_level))
+    raise typer.Exit(commands.worker(log_level=log_level, rebuild=rebuild))
 
 
 def ingest_command(
