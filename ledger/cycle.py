@@ -103,6 +103,8 @@ class Cycle:
         self._around = surroundings
         self._journal: Journal = []
         self._claimed: dict[str, Target] = {}
+        self._claims_in: list[Target] = []
+        self._claims_out: list[Target] = []
         self._simulated: dict[tuple[str, int, int], list[Target]] = {}
         self._temporary = False
         self._admitted: list[Entry] = []
@@ -119,7 +121,11 @@ class Cycle:
         self.looked_at = entries
         nominated = [entry for entry in entries if self._nominate(entry)]
         for entry in self._in_order(nominated):
+            self._take_claims_out()
             outcome = self._process(entry)
+            if self._rules.strategies is not None:
+                # Shares are those of the tables in which victims still hold what they hold (5.6.3).
+                self._put_claims_back()
             if outcome is not None:
                 yield outcome
         self._settle_tables()
@@ -303,23 +309,32 @@ class Cycle:
     def _recompute(self, entry: Entry) -> None:
         """5.7.3: the search anew, without the claimed victims and on the flavors nominated before."""
         assert entry.assignment is not None
-        pinned = entry.assignment.pinned_flavors()
-        mark = len(self._journal)
-        for target in self._claimed.values():
-            take_out(target.queue, target.state, self._journal)
-        self._assign(entry, pinned=pinned)
-        roll_back(self._journal, mark)
+        self._assign(entry, pinned=entry.assignment.pinned_flavors())
         if entry.assignment.mode is Mode.FIT:
             entry.assignment.mode = Mode.DEFERRED_FIT
 
     def _fits(self, entry: Entry) -> bool:
         """5.7.1: with all claimed victims and the entry's own taken out."""
         mark = len(self._journal)
-        for target in (*self._claimed.values(), *entry.targets):
+        for target in entry.targets:
             take_out(target.queue, target.state, self._journal)
         fits = all(value <= available(entry.queue, fr) for fr, value in entry.usage.items())
         roll_back(self._journal, mark)
         return fits
+
+    def _take_claims_out(self) -> None:
+        """All victims claimed so far leave the tables: what an entry is tested against (5.7.1, 5.7.3)."""
+        for target in self._claims_in:
+            take_out(target.queue, target.state, self._journal)
+            self._temporary = True
+        self._claims_out += self._claims_in
+        self._claims_in = []
+
+    def _put_claims_back(self) -> None:
+        for target in self._claims_out:
+            put_back(target.queue, target.state, self._journal)
+        self._claims_in = self._claims_out + self._claims_in
+        self._claims_out = []
 
     def _preempt(self, entry: Entry) -> Outcome | None:
         """5.7.8: the victims are claimed, and evicted unless they are being evicted already."""
@@ -333,6 +348,7 @@ class Cycle:
         needed = self._needed(entry) if fresh else []
         for target in entry.targets:
             self._claimed[target.state.uid] = target
+        self._claims_in += entry.targets
         self._add(entry)
         entry.state.memory = None
         count = len(entry.targets)
@@ -353,7 +369,7 @@ class Cycle:
     def _needed(self, entry: Entry) -> list[dict[int, int]]:
         """What each victim, returned alone, would leave missing for the entry."""
         mark = len(self._journal)
-        for target in (*self._claimed.values(), *entry.targets):
+        for target in entry.targets:
             take_out(target.queue, target.state, self._journal)
         needed = []
         for target in entry.targets:
@@ -378,6 +394,8 @@ class Cycle:
         held_for_mark = self._rules.order.preemptors_first and entry.is_recorded_preemptor
         if queue.reclaim_within_cohort == ANY and not held_for_mark:
             return
+        # The queue's usage counts with its claimed victims in it.
+        self._put_claims_back()
         for fr, value in assignment.usage.items():
             nominal, used = queue.nominal.get(fr, 0), queue.usage.get(fr, 0)
             limit = queue.borrowing_limit.get(fr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import merge
+from itertools import repeat
 from typing import NamedTuple
 
 from ledger.amounts import subtract
@@ -16,7 +17,6 @@ from ledger.victims import (
     Target,
     VictimProblem,
     fill_back,
-    split_evicted,
     take_out,
 )
 from ledger.workloads import WorkloadState
@@ -155,21 +155,19 @@ def borrowing_queues(
 
 def sequence(candidates: Candidates) -> Iterator[Candidate]:
     """R2.11: evicted hierarchical, priority and own candidates, then the others in the same three blocks."""
-    evicted, others = list[list[Source]](), list[list[Source]]()
-    for block in (candidates.hierarchical, candidates.by_priority, [candidates.own]):
-        first, second = list[Source](), list[Source]()
-        for source in block:
-            if not source.queue.evicted_holders:
-                second.append(source)
-                continue
-            gone, staying = split_evicted(source.queue, source.keys)
-            first.append(source._replace(keys=gone))
-            second.append(source._replace(keys=staying))
-        evicted.append(first)
-        others.append(second)
-    for blocks in (evicted, others):
-        for block in blocks:
-            yield from in_order(block)
+    blocks = (candidates.hierarchical, candidates.by_priority, [candidates.own])
+    for block in blocks:
+        yield from in_order([Source(s.queue, keys, s.hierarchical, s.meeting) for s in block if (keys := evicted_of(s))])
+    for block in blocks:
+        for candidate in in_order(block):
+            if candidate.state.evicted_at is None:
+                yield candidate
+
+
+def evicted_of(source: Source) -> list[VictimKey]:
+    """The candidates of the source that are being evicted, in order."""
+    evicted = source.queue.evicted_holders
+    return [key for key in source.keys if key[2] in evicted] if evicted else []
 
 
 def in_order(sources: list[Source]) -> Iterator[Candidate]:
@@ -179,7 +177,7 @@ def in_order(sources: list[Source]) -> Iterator[Candidate]:
         for key in sources[0].keys:
             yield Candidate(holders[key[2]], sources[0])
         return
-    for key, number in merge(*([(key, number) for key in source.keys] for number, source in enumerate(sources))):
+    for key, number in merge(*(zip(source.keys, repeat(number)) for number, source in enumerate(sources))):
         source = sources[number]
         yield Candidate(source.queue.holders[key[2]], source)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import TYPE_CHECKING
 
 from ledger import decisions
@@ -27,10 +28,10 @@ from ledger.decisions import (
     WorkloadReference,
 )
 from ledger.flavors import missing
-from ledger.quantity import canonical
+from ledger.quantity import canonical, canonical_quantity
 from ledger.shares import Share
 from ledger.timestamps import format_timestamp
-from ledger.tree import CohortNode, Node
+from ledger.tree import CohortNode, Node, Tree
 from ledger.victims import Target
 from ledger.workloads import AssignedPodSet, Reservation, Shortage, Verdict, WorkloadState
 
@@ -49,6 +50,7 @@ class Recorder:
         self.seq = 0
         self.last_hash = GENESIS
         self._records: list[DecisionRecord] = []
+        self.largest_holders: dict[tuple[int, int], list[tuple[int, int, str, int]]] = {}
         self.cause = Cause(topic="", partition=0, offset=0, index=0)
 
     def take(self) -> list[DecisionRecord]:
@@ -184,6 +186,22 @@ class Recorder:
             )
         )
 
+    def consumption_changed(
+        self, local_queue: tuple[str, str], usage: float, weight: float, consumed: Mapping[str, int]
+    ) -> None:
+        namespace, name = local_queue
+        is_infinite = usage == float("inf")
+        self._append(
+            decisions.ShareChanged(
+                local_queue=decisions.LocalQueueReference(namespace=namespace, name=name),
+                share=None if is_infinite else usage,
+                weighted_share=MAXIMUM if is_infinite else ceil(usage),
+                weight=weight,
+                consumed={resource: canonical_quantity(value) for resource, value in consumed.items()},
+                **self._head(),
+            )
+        )
+
     def quota_changed(self, node: Node, before: Mapping[int, QuotaValues], after: Mapping[int, QuotaValues]) -> None:
         """One record for each row that changed, in the order of flavor and resource."""
         is_cohort = isinstance(node, CohortNode)
@@ -283,30 +301,38 @@ class Recorder:
     def _holders(self, queue: ClusterQueueNode, shortages: Iterable[Shortage]) -> list[Holder]:
         """The queues of the tree that hold most of what is missing, those that borrow it first."""
         holders: list[Holder] = []
+        reclaims = queue.reclaim_within_cohort != "Never"
         frs = dict.fromkeys(s.flavor_resource for s in shortages if s.requested <= s.maximum)
         for fr in self._state.numbers.by_name(frs):
             flavor, resource = self._state.numbers.names[fr]
-            ranked = []
-            for other in queue.tree.queues:
-                held = other.usage.get(fr, 0)
-                if held > 0:
-                    nominal = other.nominal.get(fr, 0)
-                    borrowed = max(0, held - nominal) if other.parent is not None else 0
-                    ranked.append((-borrowed, -held, other.name, nominal))
-            for negative_borrowed, negative_held, name, nominal in sorted(ranked)[:HOLDERS_NAMED]:
-                can_reclaim = name != queue.name and queue.reclaim_within_cohort != "Never" and negative_borrowed < 0
+            for borrowed, held, name, nominal in self._largest_holders(queue.tree, fr):
                 holders.append(
                     Holder(
                         cluster_queue=name,
                         flavor=flavor,
                         resource=resource,
-                        held=quantity_text(resource, -negative_held),
+                        held=quantity_text(resource, held),
                         nominal=quantity_text(resource, nominal),
-                        borrowed=quantity_text(resource, -negative_borrowed),
-                        reclaimable=can_reclaim,
+                        borrowed=quantity_text(resource, borrowed),
+                        reclaimable=reclaims and name != queue.name and borrowed > 0,
                     )
                 )
         return holders
+
+    def _largest_holders(self, tree: Tree, fr: int) -> list[tuple[int, int, str, int]]:
+        """(borrowed, held, queue, nominal), the largest first; remembered for the verdicts of one event."""
+        known = self.largest_holders.get((id(tree), fr))
+        if known is None:
+            ranked = []
+            for queue in tree.queues:
+                held = queue.usage.get(fr, 0)
+                if held > 0:
+                    nominal = queue.nominal.get(fr, 0)
+                    borrowed = max(0, held - nominal) if queue.parent is not None else 0
+                    ranked.append((-borrowed, -held, queue.name, nominal))
+            known = [(-borrowed, -held, name, nominal) for borrowed, held, name, nominal in sorted(ranked)[:HOLDERS_NAMED]]
+            self.largest_holders[(id(tree), fr)] = known
+        return known
 
 
 def reference(state: WorkloadState) -> WorkloadReference:
