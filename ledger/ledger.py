@@ -229,6 +229,8 @@ class Ledger:
         while True:
             self._run_cycles()
             self._look_at_watched()
+            if state.retries_after_victims and not (state.retries or state.touched):
+                state.raise_retries_after_victims()
             if state.retries or state.touched:
                 continue
             if not state.restarted:

@@ -62,6 +62,7 @@ class State:
         self.local_queues_of: dict[str, set[NAMESPACED_NAME]] = {}
         self.retries: set[str] = set()
         self.touched: set[str] = set()
+        self.retries_after_victims: set[str] = set()
         self.outside = False
         self.dirty_rows: set[tuple[str, int]] = set()
         self.dirty_shares: set[str] = set()
@@ -97,6 +98,31 @@ class State:
         """4.7.1: the inadmissible workloads of the queue's whole tree are to be looked at again."""
         self.retries.add(cluster_queue)
         self.touched.add(cluster_queue)
+
+    def retry_tree_after_victims(self, cluster_queue: str) -> None:
+        """A victim that was seen on its way out gave its quota back: whoever it was taken for is looked at first, and
+        the inadmissible workloads of the tree once no such victim is left. The reference gets there by merging retries
+        for a second (4.7.5), in which victims of one preemption give their quota back and their preemptor takes it."""
+        self.retries_after_victims.add(cluster_queue)
+        self.touched.add(cluster_queue)
+
+    def _has_leaving(self, tree: Tree) -> bool:
+        """Whether some object of the tree shows that its workload is evicted and still holds quota."""
+        return any(
+            is_true(holder.workload, "Evicted") and is_true(holder.workload, "QuotaReserved")
+            for queue in tree.queues
+            for holder in queue.evicted_holders.values()
+        )
+
+    def raise_retries_after_victims(self) -> None:
+        """Retry the trees in which no holder is on its way out any more."""
+        for name in sorted(self.retries_after_victims):
+            queue = self.forest.queues.get(name)
+            if queue is not None and self._has_leaving(queue.tree):
+                continue
+            self.retries_after_victims.discard(name)
+            if queue is not None:
+                self.retry_tree_of(name)
 
     def trees_of(self, cluster_queues: Iterable[str]) -> list[Tree]:
         """The trees of these queues, each once, in the order of their names."""

@@ -104,7 +104,10 @@ class WorkloadEvents:
         assert reservation is not None
         self._release(state, reason)
         self._wait(state, old)
-        self._retry(state, reservation.cluster_queue)
+        if reason == "Preempted" and is_true(old, "Evicted") and is_true(old, "QuotaReserved"):
+            self._state.retry_tree_after_victims(reservation.cluster_queue)
+        else:
+            self._retry(state, reservation.cluster_queue)
         if state.waiting_in is not None and (not state.held or state.requeue_at is not None):
             requeued = condition(state.workload, "Requeued")
             self._recorder.requeued(
@@ -240,7 +243,8 @@ class WorkloadEvents:
         if priority != state.priority:
             self._set_priority(state, priority)
         state.order_time = self._state.order_time(state)
-        if state.is_evicted and is_true(old, "Evicted") and not is_true(state.workload, "Evicted"):
+        shown = is_true(old, "Evicted") and is_true(old, "QuotaReserved")
+        if state.is_evicted and shown and not is_true(state.workload, "Evicted"):
             self._unmark_evicted(state, reservation)
         self._note_eviction(state)
         self.admit_if_ready(state)
