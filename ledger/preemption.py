@@ -144,10 +144,14 @@ def borrowing_queues(
 ) -> Iterator[ClusterQueueNode]:
     """R2.6, R2.8: active queues below `cohort` that exceed their quota in what is contested, not entering cohorts that
     do not; `done` is the subtree handled at the level below."""
-    contested = problem.contested
+    contested, own = problem.contested, problem.queue
     for queue in cohort.child_queues.values():
-        if queue.active and queue is not problem.queue and not is_within_quota(queue, contested):
-            yield queue
+        usage, quota = queue.usage, queue.subtree
+        for fr in contested:
+            if usage.get(fr, 0) > quota.get(fr, 0):
+                if queue.active and queue is not own:
+                    yield queue
+                break
     for child in cohort.child_cohorts.values():
         if child is not done and not is_within_quota(child, contested):
             yield from borrowing_queues(child, None, problem)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from heapq import nsmallest
 from math import ceil
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ledger import decisions
 from ledger.amounts import MAXIMUM
@@ -50,7 +54,8 @@ class Recorder:
         self.seq = 0
         self.last_hash = GENESIS
         self._records: list[DecisionRecord] = []
-        self.largest_holders: dict[tuple[int, int], list[tuple[int, int, str, int]]] = {}
+        self._written_at = (-1, "")
+        self.largest_holders: dict[tuple[int, int], list[tuple[Holder, Holder | None]]] = {}
         self.cause = Cause(topic="", partition=0, offset=0, index=0)
 
     def take(self) -> list[DecisionRecord]:
@@ -239,7 +244,7 @@ class Recorder:
         nested: Amounts = {}
         for fr in self._state.numbers.by_name(usage):
             flavor, resource = self._state.numbers.names[fr]
-            nested.setdefault(flavor, {})[resource] = canonical(resource, usage[fr])
+            nested.setdefault(flavor, {})[resource] = amount_text(resource, usage[fr])
         return nested
 
     def _append(self, decision: decisions.Decision) -> None:
@@ -251,11 +256,18 @@ class Recorder:
         return {
             "seq": self.seq + 1,
             "cluster": self._state.cluster,
-            "at": format_timestamp(self._state.now),
+            "at": self._at(),
             "cause": self.cause,
             "rules": f"{self._state.configuration.ledger.rules}/{RULES_VERSION}",
             "prev": self.last_hash,
         }
+
+    def _at(self) -> str:
+        """All records of one event carry the same time."""
+        now = self._state.now
+        if now != self._written_at[0]:
+            self._written_at = (now, format_timestamp(now))
+        return self._written_at[1]
 
     def _borrowed(self, queue: ClusterQueueNode, usage: Mapping[int, int]) -> Amounts:
         """How much of the queue's usage in these rows exceeds its nominal quota now."""
@@ -300,39 +312,41 @@ class Recorder:
 
     def _holders(self, queue: ClusterQueueNode, shortages: Iterable[Shortage]) -> list[Holder]:
         """The queues of the tree that hold most of what is missing, those that borrow it first."""
-        holders: list[Holder] = []
         reclaims = queue.reclaim_within_cohort != "Never"
         frs = dict.fromkeys(s.flavor_resource for s in shortages if s.requested <= s.maximum)
-        for fr in self._state.numbers.by_name(frs):
-            flavor, resource = self._state.numbers.names[fr]
-            for borrowed, held, name, nominal in self._largest_holders(queue.tree, fr):
-                holders.append(
-                    Holder(
-                        cluster_queue=name,
-                        flavor=flavor,
-                        resource=resource,
-                        held=quantity_text(resource, held),
-                        nominal=quantity_text(resource, nominal),
-                        borrowed=quantity_text(resource, borrowed),
-                        reclaimable=reclaims and name != queue.name and borrowed > 0,
-                    )
-                )
-        return holders
+        return [
+            reclaimable if reclaims and reclaimable is not None and reclaimable.cluster_queue != queue.name else holder
+            for fr in self._state.numbers.by_name(frs)
+            for holder, reclaimable in self._largest_holders(queue.tree, fr)
+        ]
 
-    def _largest_holders(self, tree: Tree, fr: int) -> list[tuple[int, int, str, int]]:
-        """(borrowed, held, queue, nominal), the largest first; remembered for the verdicts of one event."""
+    def _largest_holders(self, tree: Tree, fr: int) -> list[tuple[Holder, Holder | None]]:
+        """The largest holders of a flavor-resource, each as it is told to a queue that cannot reclaim from it, and to
+        one that can; remembered for the verdicts of one event."""
         known = self.largest_holders.get((id(tree), fr))
         if known is None:
             ranked = []
             for queue in tree.queues:
                 held = queue.usage.get(fr, 0)
                 if held > 0:
-                    nominal = queue.nominal.get(fr, 0)
-                    borrowed = max(0, held - nominal) if queue.parent is not None else 0
-                    ranked.append((-borrowed, -held, queue.name, nominal))
-            known = [(-borrowed, -held, name, nominal) for borrowed, held, name, nominal in sorted(ranked)[:HOLDERS_NAMED]]
+                    borrowed = max(0, held - queue.nominal.get(fr, 0)) if queue.parent is not None else 0
+                    ranked.append((-borrowed, -held, queue.name, queue))
+            known = [self._holder(fr, queue, -borrowed) for borrowed, _, _, queue in nsmallest(HOLDERS_NAMED, ranked)]
             self.largest_holders[(id(tree), fr)] = known
         return known
+
+    def _holder(self, fr: int, queue: ClusterQueueNode, borrowed: int) -> tuple[Holder, Holder | None]:
+        flavor, resource = self._state.numbers.names[fr]
+        holder = Holder(
+            cluster_queue=queue.name,
+            flavor=flavor,
+            resource=resource,
+            held=quantity_text(resource, queue.usage[fr]),
+            nominal=quantity_text(resource, queue.nominal.get(fr, 0)),
+            borrowed=quantity_text(resource, borrowed),
+            reclaimable=False,
+        )
+        return holder, (msgspec.structs.replace(holder, reclaimable=True) if borrowed > 0 else None)
 
 
 def reference(state: WorkloadState) -> WorkloadReference:
@@ -344,7 +358,7 @@ def pod_set_reservation(pod_set: AssignedPodSet) -> PodSetReservation:
         name=pod_set.name,
         count=pod_set.count,
         flavors=pod_set.flavors,
-        usage={resource: canonical(resource, value) for resource, value in pod_set.usage.items()},
+        usage={resource: amount_text(resource, value) for resource, value in pod_set.usage.items()},
     )
 
 
@@ -353,6 +367,11 @@ def share_value(share: Share) -> ShareValue:
     return ShareValue(share=None if weighted == float("inf") else weighted, weighted_share=share.reported)
 
 
+amount_text = lru_cache(maxsize=1 << 14)(canonical)
+"""Amounts repeat from record to record."""
+
+
+@lru_cache(maxsize=1 << 14)
 def quantity_text(resource: str, amount: int) -> str:
     """A canonical quantity; `unlimited` for what is none (admission 0.4.1)."""
     return "unlimited" if amount >= MAXIMUM else canonical(resource, amount)
