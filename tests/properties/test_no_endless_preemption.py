@@ -1,4 +1,4 @@
-"""Closed clusters come to rest: under the default rules no circle of preemptions goes on for ever (issue 4).
+"""Closed clusters come to rest: under the default rules no circle of preemptions goes on for ever.
 
 A cluster is closed when, after a workload arrived, nothing happens but victims giving their quota back and waiting
 again. The reference has no such guarantee, which the last test shows on the same clusters.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import builders as build
 from tests.builders import FINAL_SHARE, INITIAL_SHARE
 from tests.world import BOTH, World, admitted, preemptors, victims
 
@@ -217,3 +218,38 @@ def test_t94_a_victim_frees_its_quota_at_release_and_waits_with_its_creation_tim
     assert world.held("a") == 4
     assert admitted(world.release("v")) == ["w"]
     assert admitted(world.finish("w")) == ["v"]
+
+
+CONTENDED = ("k{a(6 W=LP R=LP), b(6), c(0)}", "x@a:2 p0", "y@b:9 p0")
+
+
+def test_a_preemptor_is_served_before_those_that_its_victims_wake() -> None:
+    """Victims whose objects show them on their way out: the tree is retried once the last of them is gone."""
+    world = World(*CONTENDED)
+    world.submit("n@c:3 p0")
+    assert victims(world.submit("in@a:5 p5")) == {"y": "REC", "x": "ICQ"}
+    world.change(world.workload("x"), world.workload("y"))
+    assert admitted(world.release("x")) == []
+    assert admitted(world.release("y")) == ["in", "x", "n"]
+
+
+def test_without_a_sign_of_their_leaving_each_victim_wakes_the_tree() -> None:
+    world = World(*CONTENDED)
+    world.submit("n@c:3 p0")
+    world.submit("in@a:5 p5")
+    assert admitted(world.release("x")) == ["n"]
+    assert admitted(world.release("y")) == ["in", "x"]
+
+
+def test_an_older_write_does_not_undo_an_eviction() -> None:
+    """The echo of a reservation clears the last eviction in the object; the next eviction was decided meanwhile."""
+    world = World("a(4 W=LP)")
+    world.submit("x@a:4 p9")
+    world.submit("v@a:4 p0")
+    waiting = world.workload("v")
+    world.change(build.released(build.evicted(waiting, at=150, preempted="InClusterQueue"), at=151))
+    assert admitted(world.finish("x")) == ["v"]
+    echo = dict(world.workload("v"))
+    assert victims(world.submit("w@a:4 p5")) == {"v": "ICQ"}
+    assert victims(world.change(echo)) == {}
+    assert world.reasons() == {"w": WAITING}
