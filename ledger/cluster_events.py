@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.admission_check import AdmissionCheck
 from ledger.objects.cluster_queue import ClusterQueue
@@ -30,10 +31,13 @@ PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 class ClusterEvents:
     """Applies one object at a time to the state; `None` for the new object means that it is gone."""
 
-    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents) -> None:
+    def __init__(
+        self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing
+    ) -> None:
         self._state = state
         self._recorder = recorder
         self._workloads = workloads
+        self._sharing = sharing
 
     # ClusterQueues
 
@@ -52,6 +56,7 @@ class ClusterEvents:
         """4.1.3, 4.7.2: it takes over the quota already held in its name and the workloads of its LocalQueues."""
         state = self._state
         queue = ClusterQueueNode(source, state.numbers)
+        self._sharing.choose_order(queue)
         state.forest.put_queue(queue)
         queue.stuck = queue.tree.cyclic and state.repeats_reference
         self._index_queue(queue, add=True)
@@ -79,6 +84,7 @@ class ClusterEvents:
         self._mark_all_rows(queue)
         self._index_queue(queue, add=False)
         queue.take_spec(new, state.numbers)
+        self._sharing.take_scope(queue)
         state.forest.put_queue(queue)
         self._index_queue(queue, add=True)
         self._recorder.quota_changed(queue, before, self._recorder.declared_quota(queue))
@@ -133,6 +139,7 @@ class ClusterEvents:
         if was_active != queue.active:
             queue.tree.heights_known = False
             self._state.touched.add(queue.name)
+            self._sharing.look_at_queue(queue.name)
         return queue.active and not was_active
 
     def _inactivity(self, queue: ClusterQueueNode) -> tuple[str, str]:
@@ -222,6 +229,8 @@ class ClusterEvents:
         else:
             state.local_queues[key] = new
             state.local_queues_of.setdefault(new.spec.cluster_queue, set()).add(key)
+        replaced = old is not None and new is not None and old.metadata.uid != new.metadata.uid
+        self._sharing.local_queue_changed(key, replaced=replaced)
         now_known = state.known_local_queue(key)
         moved = was_known is not None and now_known is not None and (
             was_known.spec.cluster_queue != now_known.spec.cluster_queue
@@ -347,7 +356,9 @@ class ClusterEvents:
         state.configuration = configuration
         if not changed:
             return
+        self._sharing.restart()
         self._prepare_again(state.workloads.values())
+        state.watch(state.workloads.values())
         for name in sorted(state.forest.queues):
             state.retry_tree_of(name)
             state.dirty_shares.add(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Final
 
+from ledger.consumption import Consumption
 from ledger.objects.cluster_queue import ClusterQueue
 from ledger.objects.quota import FairSharing, FlavorQuotas
 from ledger.pending import PendingQueue
@@ -36,7 +37,8 @@ class ClusterQueueNode(Node):
 
     `active` says whether it takes part in scheduling (4.9); an inactive one keeps its quota and usage in the tree.
     `generation` is the counter of 5.5.3. `holders` are the workloads whose charge is in `usage`; `admitted_usage`
-    counts only the admitted ones of them. `stuck` is the quirk of 3.9.7.
+    counts only the admitted ones of them. `stuck` is the quirk of 3.9.7. `consumption` is set while admission fair
+    sharing orders its victims (preemption R7.22).
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class ClusterQueueNode(Node):
         "borrow_priority_threshold",
         "borrow_within_cohort",
         "cohort_name",
+        "consumption",
         "evicted_holders",
         "generation",
         "group_of",
@@ -78,6 +81,7 @@ class ClusterQueueNode(Node):
         self.holders_by_rank: dict[int, list[VictimKey]] = {}
         self.evicted_holders: dict[str, WorkloadState] = {}
         self.admitted_usage: dict[int, int] = {}
+        self.consumption: Consumption | None = None
         self.take_spec(source, numbers)
 
     def take_spec(self, source: ClusterQueue, numbers: FlavorResources) -> None:

@@ -226,15 +226,24 @@ class Inadmissible(_Record, frozen=True, kw_only=True, tag="Inadmissible"):
     hash: str = ""
 
 
+class LocalQueueReference(_Part, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+
+
 class ShareChanged(_Record, frozen=True, kw_only=True, tag="ShareChanged"):
-    """The dominant resource share of a ClusterQueue or a Cohort changed; exactly one of the two is named."""
+    """The dominant resource share of a ClusterQueue or a Cohort changed, or a sample moved the consumption of a
+    LocalQueue; exactly one of the three is named. Of a LocalQueue the share is its usage (preemption R7.16), and
+    `consumed` is what it comes from, without penalties."""
 
     cluster_queue: str = ""
     cohort: str = ""
+    local_queue: LocalQueueReference | None = None
     share: float | None
     weighted_share: int
     dominant_resource: str = ""
     weight: float
+    consumed: dict[str, str] = {}
     prev: str
     hash: str = ""
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
+from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_events import ClusterEvents
 from ledger.decisions import Cause, DecisionRecord
 from ledger.events import Event, EventType
@@ -22,7 +23,7 @@ from ledger.rows import Row, RowKey, row_of
 from ledger.scheduler import Scheduler
 from ledger.shares import Share, share_of
 from ledger.state import State, timer_of_tree
-from ledger.timers import RETRY, TimerKey
+from ledger.timers import LOCAL_QUEUE, RETRY, TimerKey
 from ledger.timestamps import Timestamp
 from ledger.tree import Node
 from ledger.workload_events import WorkloadEvents
@@ -42,9 +43,10 @@ class Ledger:
     def __init__(self, cluster: str) -> None:
         self.state = State(cluster)
         self.recorder = Recorder(self.state)
-        self._workload_events = WorkloadEvents(self.state, self.recorder)
-        cluster_events = ClusterEvents(self.state, self.recorder, self._workload_events)
-        self._scheduler = Scheduler(self.state, self.recorder, self._workload_events)
+        self._sharing = AdmissionSharing(self.state, self.recorder)
+        self._workload_events = WorkloadEvents(self.state, self.recorder, self._sharing)
+        cluster_events = ClusterEvents(self.state, self.recorder, self._workload_events, self._sharing)
+        self._scheduler = Scheduler(self.state, self.recorder, self._workload_events, self._sharing)
         self._life = Life(self.state, self.recorder, self._workload_events)
         self._handlers: dict[str, Callable[[Any, Any], None]] = {
             "ClusterQueue": cluster_events.cluster_queue,
@@ -116,6 +118,9 @@ class Ledger:
             if tree is not None:
                 self._scheduler.retry([tree])
                 state.touched.update(queue.name for queue in tree.queues)
+            return
+        if key.kind == LOCAL_QUEUE:
+            self._sharing.look_at((key.namespace, key.name))
             return
         waiting = state.workloads.get((key.namespace, key.name))
         if waiting is not None and waiting.uid == key.uid:
@@ -269,6 +274,7 @@ class Ledger:
 
     def _tell_verdicts(self) -> None:
         """One `Pending` for every verdict that is news at the end of the event."""
+        self.recorder.largest_holders.clear()
         for waiting in self.state.told.values():
             verdict = waiting.verdict
             if verdict is None or waiting.reservation is not None or not self.state.is_waiting(waiting):

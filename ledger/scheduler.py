@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Scans, Surroundings
 from ledger.fair_preemption import almost_common_ancestors
@@ -24,10 +25,13 @@ from ledger.workloads import Reservation, Verdict, WorkloadState
 class Scheduler:
     """Decides for one cluster. It alone takes quota and names victims."""
 
-    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents) -> None:
+    def __init__(
+        self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing
+    ) -> None:
         self._state = state
         self._recorder = recorder
         self._workloads = workloads
+        self._sharing = sharing
         self._configuration: Configuration | None = None
         self._rules = rules_of(state.configuration)
         self._surroundings = Surroundings(self._refuse, state.mismatch, state.backoff_expired, self._closes_round)
@@ -97,6 +101,7 @@ class Scheduler:
         self._state.give(state, reservation)
         cycle.charge(entry)
         self._state.mark_rows(reservation)
+        self._sharing.reserve(state, queue)
         self._recorder.reserved(outcome, number)
         self._workloads.admit_if_ready(state)
 

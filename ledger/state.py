@@ -9,6 +9,7 @@ import msgspec
 
 from ledger.amounts import divide, multiply
 from ledger.cluster_queue import ClusterQueueNode
+from ledger.consumption import Consumption
 from ledger.forest import Forest
 from ledger.objects.admission_check import AdmissionCheck
 from ledger.objects.configuration import Configuration
@@ -70,6 +71,7 @@ class State:
         self.watched: dict[str, WorkloadState] = {}
         self.restarted: OrderedDict[str, WorkloadState] = OrderedDict()
         self.timers = Timers()
+        self.consumption = Consumption()
         self.differing_echoes = 0
 
     # Queues

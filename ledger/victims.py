@@ -72,8 +72,8 @@ class VictimProblem(NamedTuple):
         else:
             return []
         if self.gone:
-            return [key for key in allowed if key[2] not in self.gone]
-        return allowed
+            allowed = [key for key in allowed if key[2] not in self.gone]
+        return allowed if queue.consumption is None else queue.consumption.in_victim_order(queue, allowed)
 
     def _touching(self, queue: ClusterQueueNode) -> list[VictimKey]:
         if len(self.contested) == 1:

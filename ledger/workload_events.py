@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.workload import Workload, condition, is_true
 from ledger.recorder import Recorder
@@ -17,9 +18,10 @@ RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 class WorkloadEvents:
     """Applies one Workload object at a time to the state."""
 
-    def __init__(self, state: State, recorder: Recorder) -> None:
+    def __init__(self, state: State, recorder: Recorder, sharing: AdmissionSharing) -> None:
         self._state = state
         self._recorder = recorder
+        self._sharing = sharing
 
     def put(self, workload: Workload) -> None:
         """An object that was added or changed; what it means follows from comparing it with the one before."""
@@ -46,6 +48,7 @@ class WorkloadEvents:
         if state.reservation is not None:
             self._release(state, "Deleted")
         self._retry(state, held_in)
+        self._sharing.forget(state)
         self._forget(state)
         self._state.watched[state.uid] = state
 
@@ -60,7 +63,7 @@ class WorkloadEvents:
         if is_true(state.workload, "Finished") or not state.workload.spec.active:
             return
         if holds_quota(state.workload):
-            self._take_fact(state)
+            self._take_fact(state, settles=False)
         else:
             self._wait(state, None)
 
@@ -87,6 +90,8 @@ class WorkloadEvents:
     def _end(self, state: WorkloadState, reason: str, *, news: bool) -> None:
         """7.9: finished, or deactivated: out of the queue, quota free at once."""
         self.leave_queue(state)
+        if reason == "Finished" or not holds_quota(state.workload):
+            self._sharing.forget(state)
         held_in = state.reservation.cluster_queue if state.reservation is not None else None
         if state.reservation is not None:
             self._release(state, reason)
@@ -186,7 +191,7 @@ class WorkloadEvents:
 
     # Holding quota
 
-    def _take_fact(self, state: WorkloadState) -> None:
+    def _take_fact(self, state: WorkloadState, *, settles: bool = True) -> None:
         """A reservation that was not decided here is charged as recorded (design 5)."""
         workload = state.workload
         admission = workload.status.admission
@@ -208,6 +213,10 @@ class WorkloadEvents:
         self._note_eviction(state)
         self._state.give(state, reservation)
         self._state.charge(state)
+        if reservation.admitted:
+            self._sharing.admit(state, reservation)
+            if settles:
+                self._sharing.settle(state)
 
     def _hold(self, state: WorkloadState, old: Workload) -> None:
         """The object shows a reservation: news, an echo of ours, or something that differs from ours and wins."""
@@ -222,6 +231,7 @@ class WorkloadEvents:
             if not is_same_reservation(reservation, admission.cluster_queue, recorded):
                 self._state.differing_echoes += 1
                 self._state.take_away(state)
+                self._sharing.release(state)
                 self._take_fact(state)
                 return
         reserved = condition(state.workload, "QuotaReserved")
@@ -269,6 +279,8 @@ class WorkloadEvents:
             reservation.admitted = True
         reservation.admitted_at = self._state.now
         self._take_admitted_time(state, reservation)
+        self._sharing.admit(state, reservation)
+        self._sharing.settle(state)
 
     def _take_admitted_time(self, state: WorkloadState, reservation: Reservation) -> None:
         """The cluster's own time of the admission counts from its first echo on."""
@@ -321,6 +333,8 @@ class WorkloadEvents:
         self._state.set_usage(state)
         self._state.charge(state)
         self._state.mark_rows(reservation)
+        if reservation.admitted:
+            self._sharing.admit(state, reservation)
         freed = {fr: value - reservation.usage.get(fr, 0) for fr, value in before.items()}
         freed = {fr: value for fr, value in freed.items() if value > 0}
         if freed:
@@ -378,6 +392,7 @@ class WorkloadEvents:
 
     def _release(self, state: WorkloadState, reason: str) -> None:
         reservation = self._state.take_away(state)
+        self._sharing.release(state)
         if reservation.admitted:
             # 7.2.8: whole seconds; an object that says better is heard afterwards.
             state.executed_seconds += max(0, self._state.now - reservation.admitted_at) // SECOND
@@ -477,6 +492,7 @@ class WorkloadEvents:
         if local_queue == state.local_queue:
             return
         self.leave_queue(state)
+        self._sharing.forget(state)
         self._unindex_local_queue(state)
         state.local_queue = local_queue
         self._state.by_local_queue.setdefault(local_queue, {})[state.uid] = state
