@@ -261,7 +261,7 @@ class Ledger:
         if state.retries:
             trees = state.trees_of(state.retries)
             state.retries.clear()
-            delay = state.configuration.ledger.retry_delay
+            delay = state.configuration.retry_delay
             if delay:
                 for tree in trees:
                     state.timers.set_once(timer_of_tree(tree), state.now + delay)

@@ -11,7 +11,8 @@ from ledger.objects.metadata import ObjectMeta
 from ledger.objects.scalars import Count
 from ledger.quantity import Quantity
 
-MINUTE = 60 * 1_000_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
 
 FairSharingStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 DEFAULT_STRATEGIES: tuple[FairSharingStrategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
@@ -124,12 +125,12 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 class LedgerConfiguration(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """The ledger's own choices: which rule set, whether devices must exist, whether charges follow allocations, and how
-    long a retry of inadmissible workloads waits for others of its tree (admission 4.7.5; at once by default)."""
+    long a retry of inadmissible workloads waits for others of its tree (admission 4.7.5)."""
 
     rules: Literal["ledger", "kueue-0.19"] = "ledger"
     feasibility: bool = False
     settle: bool = False
-    retry_delay: Duration = Duration(0)
+    retry_delay: Duration | None = None
 
 
 class Configuration(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -146,6 +147,16 @@ class Configuration(msgspec.Struct, frozen=True, rename="camel", gc=False):
     def __post_init__(self) -> None:
         if self.gate("DisableWaitForPodsReady"):
             msgspec.structs.force_setattr(self, "wait_for_pods_ready", None)
+
+    @property
+    def retry_delay(self) -> int:
+        """At once, unless the block says otherwise. Admission fair sharing decides by what the clock has decayed, so
+        there the second for which the reference merges retries belongs to what it decides (admission 4.7.5)."""
+        if self.ledger.retry_delay is not None:
+            return self.ledger.retry_delay
+        repeats = self.ledger.rules == "kueue-0.19"
+        shares = self.admission_fair_sharing is not None and self.gate("AdmissionFairSharing")
+        return SECOND if repeats and shares else 0
 
     def gate(self, name: str) -> bool:
         """Whether a feature gate is on (admission 9, objects 1.14, dra 5.2)."""
