@@ -96,7 +96,11 @@ def _declarations(kinds: Any, quantity: Any, semver: Any) -> dict[str, list[tupl
 
 def check(expression: str) -> Checked:
     """The checked tree of an expression that yields a truth value, or `CompileError`."""
-    if len(expression.encode("utf-8", "replace")) > LONGEST_EXPRESSION:
+    try:
+        length = len(expression.encode())
+    except UnicodeEncodeError:
+        raise CompileError(SYNTAX, "the expression is not valid Unicode") from None
+    if length > LONGEST_EXPRESSION:
         raise CompileError(TOO_LONG, f"expression is longer than {LONGEST_EXPRESSION} bytes")
     envs = environments()
     plain = _PRESENCE.sub(_always_present, expression)

@@ -55,7 +55,7 @@ def add(budget: Budget, left: Any, right: Any) -> Any:
         spend(budget, of_length(len(left) + len(right)))
         return [*left, *right]
     if kind is Duration and other is Duration:
-        return Duration(left.nanos + right.nanos)
+        return moments.duration_of(left.nanos + right.nanos)
     if kind is Timestamp and other is Duration:
         return moments.shift(left, right.nanos)
     if kind is Duration and other is Timestamp:
@@ -72,7 +72,7 @@ def subtract(budget: Budget, left: Any, right: Any) -> Any:
     if kind is float and other is float:
         return left - right
     if kind is Duration and other is Duration:
-        return Duration(left.nanos - right.nanos)
+        return moments.duration_of(left.nanos - right.nanos)
     if kind is Timestamp and other is Duration:
         return moments.shift(left, -right.nanos)
     if kind is Timestamp and other is Timestamp:
@@ -328,7 +328,7 @@ def to_timestamp(budget: Budget, value: Any) -> Timestamp:
     if type(value) is str:
         return moments.parse_timestamp(value)
     if type(value) is int:
-        return Timestamp(value * moments.SECOND)
+        return moments.moment_at(value * moments.SECOND)
     raise no_overload("timestamp", value)
 
 

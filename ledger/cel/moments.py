@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
-from ledger.cel.errors import bad_argument
-from ledger.cel.values import Duration, Timestamp, checked
+from ledger.cel.errors import OVERFLOW, EvaluationError, bad_argument
+from ledger.cel.values import Duration, Timestamp
 
 SECOND = 10**9
 _UNITS = {
@@ -18,6 +18,8 @@ _MOMENT = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)\Z", re.ASCII)
 _EPOCH = datetime.datetime(1970, 1, 1)
 _LONGEST = 315_576_000_000 * SECOND
+_EARLIEST = -62_135_596_800 * SECOND
+_LATEST = 253_402_300_800 * SECOND
 
 
 def parse_duration(text: str) -> Duration:
@@ -36,6 +38,12 @@ def parse_duration(text: str) -> Duration:
     if position == 0 or total > _LONGEST:
         raise bad_argument(f"invalid duration {text!r}")
     return Duration(sign * total)
+
+
+def duration_of(nanos: int) -> Duration:
+    if abs(nanos) > _LONGEST:
+        raise EvaluationError(OVERFLOW, "duration overflow")
+    return Duration(nanos)
 
 
 def duration_text(duration: Duration) -> str:
@@ -59,7 +67,14 @@ def parse_timestamp(text: str) -> Timestamp:
     seconds = (moment - _EPOCH) // datetime.timedelta(seconds=1)
     if shape[8] not in "Zz":
         seconds -= _offset(shape[8])
-    return Timestamp(seconds * SECOND + int((shape[7] or "").ljust(9, "0") or 0))
+    return moment_at(seconds * SECOND + int((shape[7] or "").ljust(9, "0") or 0))
+
+
+def moment_at(nanos: int) -> Timestamp:
+    """Only the years 1 to 9999 have timestamps."""
+    if not _EARLIEST <= nanos < _LATEST:
+        raise EvaluationError(OVERFLOW, "timestamp overflow")
+    return Timestamp(nanos)
 
 
 def timestamp_text(timestamp: Timestamp) -> str:
@@ -69,9 +84,7 @@ def timestamp_text(timestamp: Timestamp) -> str:
 
 
 def shift(timestamp: Timestamp, nanos: int) -> Timestamp:
-    moved = timestamp.nanos + nanos
-    checked(moved // SECOND, "timestamp")
-    return Timestamp(moved)
+    return moment_at(timestamp.nanos + nanos)
 
 
 def _offset(text: str) -> int:
@@ -97,7 +110,10 @@ def part_of_duration(name: str, duration: Duration) -> int:
 def part_of_timestamp(name: str, timestamp: Timestamp, zone: str = "UTC") -> int:
     offset = 0 if zone in ("UTC", "Z", "") else _offset(zone)
     seconds, nanos = divmod(timestamp.nanos, SECOND)
-    moment = _EPOCH + datetime.timedelta(seconds=seconds + offset)
+    try:
+        moment = _EPOCH + datetime.timedelta(seconds=seconds + offset)
+    except OverflowError:
+        raise EvaluationError(OVERFLOW, "timestamp overflow") from None
     parts = {
         "getFullYear": moment.year,
         "getMonth": moment.month - 1,

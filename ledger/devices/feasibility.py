@@ -14,7 +14,7 @@ from ledger.devices.bounds import Shortage, shortage
 from ledger.devices.demand import Holder, PodDemand, Unknown, pod_demands
 from ledger.devices.index import DeviceIndex
 from ledger.devices.mappings import Mappings
-from ledger.devices.search import STEPS, GaveUp, Placement, Search, Unit, wanted_of
+from ledger.devices.search import STEPS_PER_POD, GaveUp, Placement, Search, Unit, wanted_of
 from ledger.devices.space import Space, Spot
 from ledger.quantity import Quantity
 
@@ -57,18 +57,22 @@ def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iter
         space.occupy(spot, consumed, user)
     search = Search(index, space, pods)
     units = _units(subject.name, demands)
+    search.steps += STEPS_PER_POD * (len(units) + sum(count for _, each in holders for _, count in each))
     placed: list[tuple[list[Unit], Placement]] = []
     for name, each in holders:
         theirs = _units(name, each)
-        placement = _attempt(search, theirs)
-        if isinstance(placement, Placement):
+        try:
+            placement = search.first_fit(theirs)
+        except GaveUp:
+            return Feasible(False)
+        if placement is not None:
             placed.append((theirs, placement))
     found = _attempt(search, units)
     if isinstance(found, Placement):
         return Feasible(True)
     wanted = [each for pod, _ in demands for each in wanted_of(pod)]
     spots = [spot for node in search.nodes for each in wanted for spot in search.spots(each, node)]
-    blockers = sorted({user for spot in spots for user in space.in_the_way_of(spot)})
+    blockers = sorted(space.in_the_way_of(spots))
     for _, placement in placed:
         placement.give_back()
     everyone = [*units, *(unit for theirs, _ in placed for unit in theirs)]
@@ -81,9 +85,9 @@ def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iter
 
 
 def _attempt(search: Search, units: list[Unit]) -> Placement | GaveUp | None:
-    search.steps = STEPS + 4 * sum(unit.pod.devices for unit in units)
+    """Places, the first that come or else after a full search; None where there are none for certain."""
     try:
-        return search.place_all(units)
+        return search.first_fit(units) or search.place_all(units)
     except GaveUp as exhausted:
         return exhausted
 

@@ -19,10 +19,12 @@ from ledger.devices.pools import VALID
 from ledger.devices.priced import servable
 from ledger.devices.space import Space, Spot
 from ledger.devices.taints import tolerated
-from ledger.devices.verdicts import MATCH
+from ledger.devices.verdicts import MATCH, Verdicts
 from ledger.quantity import Quantity
 
-STEPS = 20_000
+STEPS = 400_000
+"""Devices looked at in one question, about a second's work; each pod adds `STEPS_PER_POD`."""
+STEPS_PER_POD = 500
 MOST_DEVICES_OF_A_CLAIM = 32
 
 
@@ -53,6 +55,7 @@ class Search:
         self.index = index
         self.space = space
         self.steps = STEPS
+        """How many are left."""
         self._wanted = list(dict.fromkeys(w for pod in pods for w in wanted_of(pod)))
         self._names = sorted(
             {
@@ -67,6 +70,9 @@ class Search:
             drivers |= set(index.drivers) if wanted.drivers is None else wanted.drivers & index.drivers.keys()
         self.drivers = tuple(sorted(drivers))
         self.nodes = node_names(index, self.drivers)
+        self._verdicts: dict[tuple[Wanted, str], Verdicts] = {}
+        self._full: dict[tuple[Wanted, str], int] = {}
+        self._first_node: dict[PodDemand, int] = {}
         self._spots: dict[tuple[Wanted, str], list[Spot]] = {}
         self._all_spots: dict[str, list[Spot]] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
@@ -99,9 +105,12 @@ class Search:
         readable = spot.device.readable
         if wanted.drivers is not None and spot.driver not in wanted.drivers:
             return False
-        verdicts = self.index.drivers[spot.driver].verdicts(
-            (), wanted.class_selectors, wanted.selectors, reference=False
-        )
+        verdicts = self._verdicts.get((wanted, spot.driver))
+        if verdicts is None:
+            verdicts = self.index.drivers[spot.driver].verdicts(
+                (), wanted.class_selectors, wanted.selectors, reference=False
+            )
+            self._verdicts[wanted, spot.driver] = verdicts
         return (
             verdicts.of(readable) is MATCH
             and (not readable.taints or tolerated(readable.taints, wanted.tolerations))
@@ -160,6 +169,29 @@ class Search:
 
     # --- places ------------------------------------------------------------------------------------------------
 
+    def first_fit(self, units: list[Unit]) -> Placement | None:
+        """Each unit at the first place there is, without trying another for those before it.
+
+        While nothing is given back, a node that had no place for a pod has none for its like: they start where the
+        last one of them was placed.
+        """
+        placed: list[Generator[int, None, None]] = []
+        try:
+            for unit in units:
+                placing = self._place_pod(unit, self._first_node.get(unit.pod, 0))
+                placed.append(placing)
+                node = next(placing, len(self.nodes))
+                self._first_node[unit.pod] = node
+                if node == len(self.nodes):
+                    placed.pop()
+                    if placed:
+                        Placement(placed).give_back()
+                    return None
+        except GaveUp:
+            Placement(placed).give_back()
+            raise
+        return Placement(placed)
+
     def place_all(self, units: list[Unit]) -> Placement | None:
         """Places for all units, taken; None, with nothing taken, if there are none at all.
 
@@ -192,6 +224,7 @@ class Search:
             node = self.nodes[number]
             if unit.pod.nodes is not None and node not in unit.pod.nodes:
                 continue
+            self._step()
             for _ in self._place_claims(unit, node, 0):
                 yield number
 
@@ -235,23 +268,34 @@ class Search:
             return
         spots = self.spots(wanted, node)
         failed: set[object] = set()
-        for position in range(first, len(spots) - count + 1):
+        full = self._full.get((wanted, node), 0)
+        start = max(first, full)
+        following = start == full
+        for position in range(start, len(spots) - count + 1):
             spot = spots[position]
+            self._step()
             if not self.space.fits(spot, wanted.capacity):
+                if following:
+                    self._full[wanted, node] = position + 1
                 continue
-            state = self.state(spot)
-            if state in failed:
+            following = False
+            if failed and self.state(spot) in failed:
                 continue
             chosen.append((*names, spot.device.readable))
             if satisfied(claim.constraints, chosen):
-                self._step()
                 self.space.take(spot, wanted.capacity, user)
                 try:
                     yield from self._some(user, node, claim, wanted, names, chosen, position + 1, count - 1)
                 finally:
-                    self.space.give_back(spot, wanted.capacity, user)
+                    self._give_back(spot, wanted, user)
             chosen.pop()
-            failed.add(state)
+            failed.add(self.state(spot))
+
+    def _give_back(self, spot: Spot, wanted: Wanted, user: str) -> None:
+        """What was full need not be full any more."""
+        self.space.give_back(spot, wanted.capacity, user)
+        self._full.clear()
+        self._first_node.clear()
 
     def _every(
         self,
@@ -279,7 +323,7 @@ class Search:
                 yield
         finally:
             for spot in reversed(taken):
-                self.space.give_back(spot, wanted.capacity, user)
+                self._give_back(spot, wanted, user)
             del chosen[before:]
 
     def _step(self) -> None:

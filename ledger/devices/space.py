@@ -5,7 +5,7 @@ Every change is written down, so that a place that leads nowhere can be given ba
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ledger.devices.index import DeviceIndex
@@ -103,12 +103,16 @@ class Space:
         """The devices that draw on a counter set."""
         return list(self._drawing.get((driver, pool, name), {}).values())
 
-    def in_the_way_of(self, spot: Spot) -> set[str]:
-        """Who holds the device, or draws on the counter sets it would draw on."""
-        found = set(self._users.get(spot.key, ()))
-        for name in spot.device.sets:
-            for each in self.drawing_on(spot.driver, spot.pool, name):
-                found.update(self._users.get(each.key, ()))
+    def in_the_way_of(self, spots: Iterable[Spot]) -> set[str]:
+        """Who holds one of the devices, or draws on a counter set one of them would draw on."""
+        found: set[str] = set()
+        sets: set[SetKey] = set()
+        for spot in spots:
+            found.update(self._users.get(spot.key, ()))
+            sets.update((spot.driver, spot.pool, name) for name in spot.device.sets)
+        for key in sets:
+            for each in self._drawing.get(key, ()):
+                found.update(self._users.get(each, ()))
         return found
 
     def _consume(self, spot: Spot, amounts: Mapping[str, int], sign: int) -> None:

@@ -233,6 +233,17 @@ def test_a_list_of_more_than_48_values_is_not_searched() -> None:
     assert answer(f"[{numbers.rsplit(',', 1)[0]}].includes(1)") is True
 
 
+@pytest.mark.parametrize(
+    "expression",
+    ["'\ud800' == 'x'", "timestamp(-62135596801) == timestamp(0)", "timestamp(9223372036854775807).getFullYear() == 1",
+     "timestamp('9999-12-31T23:59:59Z').getFullYear('+23:00') == 1",
+     "duration('315576000000s') + duration('1s') == duration('0')",
+     "'%d'.format([1.5]) == ''", "dyn({})[dyn([])] == 1", "timestamp('2024-01-01T00:00:00Z').getFullYear('Mars') == 1"],
+)  # fmt: skip
+def test_odd_expressions_fail_cleanly(expression: str) -> None:
+    assert answer(expression) in (COMPILE, RUNTIME)
+
+
 def test_truth_values_are_not_numbers() -> None:
     assert answer("dyn(true) == 1") is False
     assert answer("dyn(1) in [true]") is False

@@ -221,10 +221,12 @@ def test_pods_must_be_on_the_nodes_of_their_flavor() -> None:
 
 
 def test_a_search_that_runs_out_of_steps_counts_as_possible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledger.devices.feasibility.STEPS", -100)
+    monkeypatch.setattr("ledger.devices.search.STEPS", 3)
+    monkeypatch.setattr("ledger.devices.feasibility.STEPS_PER_POD", 0)
     known = index(A100)
     known.apply(None, profiles(("4g.40gb", 1), ("3g.40gb", 1), ("1g.10gb", 1)))
     assert verdict(known, workload(pod_set("asked"))) is False
+    assert verdict(known, SEVEN, workload(pod_set("mig-any", count=2), name="h")) is False
 
 
 # --- against plain enumeration ---------------------------------------------------------------------------------
