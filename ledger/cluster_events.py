@@ -365,7 +365,7 @@ class ClusterEvents:
 
     def _prepare_again(self, workloads: Iterable[WorkloadState]) -> None:
         for waiting in _by_key(workloads):
-            self._workloads.prepare_again(waiting)
+            self._workloads.price_again(waiting)
 
 
 def _by_key(workloads: Iterable[WorkloadState]) -> list[WorkloadState]:

@@ -11,6 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from ledger.devices.charges import RequestCharge
+
 GENESIS: Final = "0" * 64
 """`prev` of the first decision of a cluster."""
 
@@ -125,7 +127,8 @@ class _Record(
 
 
 class QuotaReserved(_Record, frozen=True, kw_only=True, tag="QuotaReserved"):
-    """Quota is taken. `position` is how many waiting workloads stood before it, parked ones included."""
+    """Quota is taken. `position` is how many waiting workloads stood before it, parked ones included; `claims` is how
+    each request for devices came to its amount per pod."""
 
     workload: WorkloadReference
     cluster_queue: str
@@ -134,7 +137,7 @@ class QuotaReserved(_Record, frozen=True, kw_only=True, tag="QuotaReserved"):
     cycle: int
     position: int
     considered: list[FlavorPassedOver] = []
-    claims: list[msgspec.Raw] = []
+    claims: list[RequestCharge] = []
     prev: str
     hash: str = ""
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_events import ClusterEvents
 from ledger.decisions import Cause, DecisionRecord
+from ledger.device_events import DeviceEvents
 from ledger.events import Event, EventType
 from ledger.life import Life
 from ledger.objects.decoding import UnknownKind
@@ -46,6 +47,7 @@ class Ledger:
         self._sharing = AdmissionSharing(self.state, self.recorder)
         self._workload_events = WorkloadEvents(self.state, self.recorder, self._sharing)
         cluster_events = ClusterEvents(self.state, self.recorder, self._workload_events, self._sharing)
+        device_events = DeviceEvents(self.state, self._workload_events)
         self._scheduler = Scheduler(self.state, self.recorder, self._workload_events, self._sharing)
         self._life = Life(self.state, self.recorder, self._workload_events)
         self._handlers: dict[str, Callable[[Any, Any], None]] = {
@@ -59,6 +61,11 @@ class Ledger:
             "LimitRange": cluster_events.limit_range,
             "RuntimeClass": cluster_events.runtime_class,
             "Configuration": cluster_events.configuration,
+            "DeviceClass": device_events.device_object,
+            "ResourceSlice": device_events.device_object,
+            "ResourceClaim": device_events.device_object,
+            "ResourceClaimTemplate": device_events.device_object,
+            "Node": device_events.node,
             "Workload": self._workload,
         }
         self._objects: dict[str, dict[ObjectKey, Any]] = {}
@@ -317,7 +324,7 @@ class Ledger:
             flavor, resource = state.numbers.names[fr]
             queue = state.forest.queues.get(name)
             key = RowKey(state.cluster, name, flavor, resource)
-            rows[key] = None if queue is None else row_of(queue, fr, state.numbers, {"resource": resource})
+            rows[key] = None if queue is None else row_of(queue, fr, state.numbers, state.counted(resource))
         state.dirty_rows.clear()
         return dict(sorted(rows.items()))
 

@@ -76,6 +76,7 @@ class Recorder:
                 cycle=cycle,
                 position=reserved.position,
                 considered=self._passed_over(assignment),
+                claims=list(state.charges.requests) if state.charges is not None else [],
                 **self._head(),
             )
         )

@@ -18,6 +18,24 @@ class RowKey(NamedTuple):
     resource: str
 
 
+class SourceName(msgspec.Struct, frozen=True, rename="camel"):
+    """A counter or a capacity dimension of a driver's devices."""
+
+    driver: str
+    name: str
+
+
+class CountedResource(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What a row counts: a plain resource only, or the devices of classes, a counter, a capacity, and the extended
+    resource through which containers may ask for it (dra 5, 11)."""
+
+    resource: str
+    device_class: tuple[str, ...] = ()
+    counter: tuple[SourceName, ...] = ()
+    capacity: tuple[SourceName, ...] = ()
+    extended_resource: tuple[str, ...] = ()
+
+
 class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Quantities are canonical. `reserved` counts all that hold quota, `used` the admitted ones of them, `borrowed` is
     what exceeds nominal quota (0 without a cohort, admission 1.1.5). An absent limit is no limit. `declared` is False
@@ -30,10 +48,10 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     used: str
     borrowed: str
     declared: bool = True
-    counts: dict[str, object]
+    counts: CountedResource
 
 
-def row_of(queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: dict[str, object]) -> Row | None:
+def row_of(queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: CountedResource) -> Row | None:
     """None where the queue neither declares the row nor holds anything there."""
     reserved = queue.usage.get(fr, 0)
     declared = fr in queue.nominal

@@ -10,6 +10,10 @@ import msgspec
 from ledger.amounts import divide, multiply
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.consumption import Consumption
+from ledger.devices.charges import DeviceCharges
+from ledger.devices.charging import mappings_of
+from ledger.devices.index import DeviceIndex
+from ledger.devices.rejection import DeviceRejection
 from ledger.forest import Forest
 from ledger.objects.admission_check import AdmissionCheck
 from ledger.objects.configuration import Configuration
@@ -22,6 +26,7 @@ from ledger.objects.topology import Topology
 from ledger.objects.workload import PRIORITY_BOOST, AdmissionCheckState, Workload, condition, is_true
 from ledger.objects.workload_priority_class import WorkloadPriorityClass
 from ledger.requests import admissibility_problems, scheduling_shape, total_requests
+from ledger.rows import CountedResource, SourceName
 from ledger.selectors import UnparsableAffinity, affinity_matches, match_labels, untolerated_taint
 from ledger.timers import RETRY, TimerKey, Timers
 from ledger.timestamps import Timestamp
@@ -54,6 +59,7 @@ class State:
         self.admission_checks: dict[str, AdmissionCheck] = {}
         self.topologies: dict[str, Topology] = {}
         self.priority_classes: dict[str, WorkloadPriorityClass] = {}
+        self.devices = DeviceIndex()
         self.workloads: dict[NAMESPACED_NAME, WorkloadState] = {}
         self.by_local_queue: dict[NAMESPACED_NAME, dict[str, WorkloadState]] = {}
         self.by_namespace: dict[str, dict[str, WorkloadState]] = {}
@@ -204,11 +210,15 @@ class State:
         state.priority = self.effective_priority(workload)
         state.order_time = self.order_time(state)
         limits = self.limit_ranges_of(state.namespace)
+        answer = self.devices.charges(workload, self.configuration)
+        state.rejection = answer if isinstance(answer, DeviceRejection) else None
+        state.charges = answer if isinstance(answer, DeviceCharges) else None
         state.pod_sets = total_requests(
             workload,
             limit_ranges=limits,
             runtime_classes=self.runtime_classes,
             configuration=self.configuration,
+            devices=state.charges,
         )
         state.problems = tuple(
             admissibility_problems(workload, limit_ranges=limits, runtime_classes=self.runtime_classes)
@@ -225,6 +235,24 @@ class State:
             state.memory = None
             state.flavor_matches.clear()
         state.shape = shape
+
+    def counted(self, resource: str) -> CountedResource:
+        """What one unit of a resource is (design 7): a resource as containers ask for it, or a key of the mappings."""
+        counted = mappings_of(self.devices, self.configuration).counted(resource)
+        return CountedResource(
+            resource=resource,
+            device_class=counted.device_classes,
+            counter=tuple(SourceName(driver=driver, name=name) for driver, name in counted.counters),
+            capacity=tuple(SourceName(driver=driver, name=name) for driver, name in counted.capacities),
+            extended_resource=tuple(
+                sorted(
+                    extended
+                    for name in counted.device_classes
+                    if (known := self.devices.classes.get(name)) is not None
+                    and (extended := known.spec.extended_resource_name)
+                )
+            ),
+        )
 
     def limit_ranges_of(self, namespace: str) -> list[LimitRange]:
         """By name (D9). The reference's decisions show its bounds, never its defaults, so its rule set drops those."""

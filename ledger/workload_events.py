@@ -9,7 +9,7 @@ from ledger.recorder import Recorder
 from ledger.requests import usage_of_admission
 from ledger.state import State
 from ledger.timestamps import SECOND, Timestamp
-from ledger.workloads import Answered, AssignedPodSet, Reservation, StaleCheck, WorkloadState
+from ledger.workloads import Answered, AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
 
 RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 """7.4.2: evictions after which a workload is back in its queue as soon as its quota is."""
@@ -425,19 +425,14 @@ class WorkloadEvents:
             return
         pending = queue.pending
         if state.waiting_in is None:
-            self._state.prepare(state)
-            self._place(state, queue)
+            if self._prepare(state):
+                self._place(state, queue)
             return
         was_active = pending.is_active(state)
         if not was_active and old is not None and not is_relevant_change(state, old, state.workload):
             return
         pending.lift(state)
-        self._state.prepare(state)
-        if was_active:
-            pending.activate(state)
-            self._state.touched.add(queue.name)
-        else:
-            self._place(state, queue)
+        self._put_again(state, queue, was_active=was_active)
 
     def _place(self, state: WorkloadState, queue: ClusterQueueNode) -> None:
         """4.5.1, 3 to 5: held for its backoff, parked with its shape, or into the heap."""
@@ -458,7 +453,8 @@ class WorkloadEvents:
             return
         if is_true(state.workload, "Finished") or not self._state.is_queueable(state.workload):
             return
-        self._state.prepare(state)
+        if not self._prepare(state):
+            return
         state.waiting_in = queue
         state.last_queued_in = state.local_queue
         queue.pending.activate(state)
@@ -471,12 +467,43 @@ class WorkloadEvents:
             return
         was_active = queue.pending.is_active(state)
         queue.pending.lift(state)
-        self._state.prepare(state)
+        self._put_again(state, queue, was_active=was_active)
+
+    def price_again(self, state: WorkloadState) -> None:
+        """dra Q1, Q4: what the workload's devices cost may have changed, or whether they can be charged at all."""
+        if state.reservation is not None or is_true(state.workload, "Finished"):
+            return
+        if state.waiting_in is None:
+            self._wait(state, None)
+        else:
+            self.prepare_again(state)
+
+    def _put_again(self, state: WorkloadState, queue: ClusterQueueNode, *, was_active: bool) -> None:
+        if not self._prepare(state):
+            return
         if was_active:
             queue.pending.activate(state)
             self._state.touched.add(queue.name)
         else:
             self._place(state, queue)
+
+    def _prepare(self, state: WorkloadState) -> bool:
+        """False when the workload's devices cannot be charged: it is in no queue then, and told so once a reason."""
+        self._state.prepare(state)
+        rejection = state.rejection
+        if rejection is None:
+            return True
+        self.leave_queue(state)
+        news = ("Inadmissible", rejection.message)
+        if state.told != news:
+            state.told = news
+            state.verdict = Verdict("Misconfigured", rejection.message)
+            self._recorder.inadmissible(state, self._queue_name(state), rejection.code, rejection.message)
+        return False
+
+    def _queue_name(self, state: WorkloadState) -> str:
+        queue = self._state.queue_of(state)
+        return queue.name if queue is not None else ""
 
     def leave_queue(self, state: WorkloadState) -> None:
         """Out of the queue it waits in, if it waits."""
@@ -510,6 +537,7 @@ class WorkloadEvents:
         if not peers:
             del self._state.by_namespace[state.namespace]
         del self._state.workloads[state.key]
+        self._state.devices.forget(state.key)
 
 
 def is_consequence(state: WorkloadState, new: Workload) -> bool:

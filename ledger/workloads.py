@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ledger.devices.charges import DeviceCharges
+from ledger.devices.rejection import DeviceRejection
 from ledger.objects.workload import Workload
 from ledger.requests import PodSetRequests, Problem
 from ledger.timestamps import Timestamp
@@ -142,6 +144,7 @@ class WorkloadState:
     """
 
     __slots__ = (
+        "charges",
         "evicted_at",
         "evicted_reason",
         "answered",
@@ -160,6 +163,7 @@ class WorkloadState:
         "pod_sets",
         "priority",
         "problems",
+        "rejection",
         "requeue_at",
         "requeue_count",
         "requeue_order",
@@ -187,6 +191,8 @@ class WorkloadState:
         self.order_time = 0
         self.pod_sets: tuple[PodSetRequests, ...] | None = None
         self.problems: tuple[Problem, ...] = ()
+        self.charges: DeviceCharges | None = None
+        self.rejection: DeviceRejection | None = None
         self.shape: bytes | None = None
         self.memory: FlavorMemory | None = None
         self.reservation: Reservation | None = None

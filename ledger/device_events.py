@@ -1,0 +1,36 @@
+"""Device objects as they arrive: what they cost workloads that wait is asked anew (dra 15)."""
+
+from __future__ import annotations
+
+from ledger.devices.index import DeviceIndex, WorkloadKey
+from ledger.devices.objects import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from ledger.objects.node import Node
+from ledger.state import State
+from ledger.workload_events import WorkloadEvents
+
+DeviceObject = DeviceClass | ResourceClaim | ResourceClaimTemplate | ResourceSlice
+
+
+class DeviceEvents:
+    """Applies one object at a time to the index of devices; `None` for the new object means that it is gone."""
+
+    def __init__(self, state: State, workloads: WorkloadEvents) -> None:
+        self._state = state
+        self._workloads = workloads
+
+    @property
+    def _index(self) -> DeviceIndex:
+        return self._state.devices
+
+    def device_object(self, old: DeviceObject | None, new: DeviceObject | None) -> None:
+        self._price_again(self._index.apply(old, new))
+
+    def node(self, old: Node | None, new: Node | None) -> None:
+        self._price_again(self._index.apply_node(old, new))
+
+    def _price_again(self, keys: tuple[WorkloadKey, ...]) -> None:
+        """Q1, Q4: those whose last answer read what changed; who holds quota keeps its price (Q3)."""
+        for key in keys:
+            state = self._state.workloads.get(key)
+            if state is not None:
+                self._workloads.price_again(state)
