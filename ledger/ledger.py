@@ -324,7 +324,9 @@ class Ledger:
             flavor, resource = state.numbers.names[fr]
             queue = state.forest.queues.get(name)
             key = RowKey(state.cluster, name, flavor, resource)
-            rows[key] = None if queue is None else row_of(queue, fr, state.numbers, state.counted(resource))
+            rows[key] = None if queue is None else row_of(
+                queue, fr, state.numbers, state.counted(resource), binary=resource in state.binary_keys
+            )
         state.dirty_rows.clear()
         return dict(sorted(rows.items()))
 

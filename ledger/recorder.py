@@ -71,7 +71,7 @@ class Recorder:
             decisions.QuotaReserved(
                 workload=reference(state),
                 cluster_queue=queue.name,
-                pod_sets=[pod_set_reservation(p) for p in state.reservation.pod_sets],
+                pod_sets=[self._pod_set(p) for p in state.reservation.pod_sets],
                 borrowed=self._borrowed(queue, assignment.usage),
                 cycle=cycle,
                 position=reserved.position,
@@ -233,9 +233,9 @@ class Recorder:
         names = self._state.numbers.names
         return {
             fr: QuotaValues(
-                nominal=quantity_text(names[fr][1], nominal),
-                borrowing_limit=_limit_text(names[fr][1], node.borrowing_limit.get(fr)),
-                lending_limit=_limit_text(names[fr][1], node.lending_limit.get(fr)),
+                nominal=self._text(names[fr][1], nominal),
+                borrowing_limit=self._limit_text(names[fr][1], node.borrowing_limit.get(fr)),
+                lending_limit=self._limit_text(names[fr][1], node.lending_limit.get(fr)),
             )
             for fr, nominal in node.nominal.items()
         }
@@ -243,9 +243,10 @@ class Recorder:
     def amounts(self, usage: Mapping[int, int]) -> Amounts:
         """Flavor -> resource -> quantity, both ascending."""
         nested: Amounts = {}
+        binary = self._state.binary_keys
         for fr in self._state.numbers.by_name(usage):
             flavor, resource = self._state.numbers.names[fr]
-            nested.setdefault(flavor, {})[resource] = amount_text(resource, usage[fr])
+            nested.setdefault(flavor, {})[resource] = amount_text(resource, usage[fr], resource in binary)
         return nested
 
     def _append(self, decision: decisions.Decision) -> None:
@@ -262,6 +263,19 @@ class Recorder:
             "rules": f"{self._state.configuration.ledger.rules}/{RULES_VERSION}",
             "prev": self.last_hash,
         }
+
+    def _pod_set(self, pod_set: AssignedPodSet) -> PodSetReservation:
+        binary = self._state.binary_keys
+        usage = {
+            resource: amount_text(resource, value, resource in binary) for resource, value in pod_set.usage.items()
+        }
+        return PodSetReservation(name=pod_set.name, count=pod_set.count, flavors=pod_set.flavors, usage=usage)
+
+    def _text(self, resource: str, amount: int) -> str:
+        return quantity_text(resource, amount, resource in self._state.binary_keys)
+
+    def _limit_text(self, resource: str, limit: int | None) -> str | None:
+        return None if limit is None else self._text(resource, limit)
 
     def _at(self) -> str:
         """All records of one event carry the same time."""
@@ -294,7 +308,7 @@ class Recorder:
                         flavor=flavor,
                         resource=resource,
                         reason=reason,
-                        missing=quantity_text(resource, missing(shortage)),
+                        missing=self._text(resource, missing(shortage)),
                     )
                 )
         return considered
@@ -305,10 +319,10 @@ class Recorder:
             pod_set=shortage.pod_set,
             flavor=flavor,
             resource=resource,
-            requested=quantity_text(resource, shortage.requested),
-            available=quantity_text(resource, shortage.available),
-            maximum=quantity_text(resource, shortage.maximum),
-            missing=quantity_text(resource, missing(shortage)),
+            requested=self._text(resource, shortage.requested),
+            available=self._text(resource, shortage.available),
+            maximum=self._text(resource, shortage.maximum),
+            missing=self._text(resource, missing(shortage)),
         )
 
     def _holders(self, queue: ClusterQueueNode, shortages: Iterable[Shortage]) -> list[Holder]:
@@ -342,9 +356,9 @@ class Recorder:
             cluster_queue=queue.name,
             flavor=flavor,
             resource=resource,
-            held=quantity_text(resource, queue.usage[fr]),
-            nominal=quantity_text(resource, queue.nominal.get(fr, 0)),
-            borrowed=quantity_text(resource, borrowed),
+            held=self._text(resource, queue.usage[fr]),
+            nominal=self._text(resource, queue.nominal.get(fr, 0)),
+            borrowed=self._text(resource, borrowed),
             reclaimable=False,
         )
         return holder, (msgspec.structs.replace(holder, reclaimable=True) if borrowed > 0 else None)
@@ -354,29 +368,17 @@ def reference(state: WorkloadState) -> WorkloadReference:
     return WorkloadReference(namespace=state.namespace, name=state.name, uid=state.uid)
 
 
-def pod_set_reservation(pod_set: AssignedPodSet) -> PodSetReservation:
-    return PodSetReservation(
-        name=pod_set.name,
-        count=pod_set.count,
-        flavors=pod_set.flavors,
-        usage={resource: amount_text(resource, value) for resource, value in pod_set.usage.items()},
-    )
-
-
 def share_value(share: Share) -> ShareValue:
     weighted = share.weighted
     return ShareValue(share=None if weighted == float("inf") else weighted, weighted_share=share.reported)
 
 
-amount_text = lru_cache(maxsize=1 << 14)(canonical)
-"""Amounts repeat from record to record."""
-
-
 @lru_cache(maxsize=1 << 14)
-def quantity_text(resource: str, amount: int) -> str:
+def amount_text(resource: str, amount: int, binary: bool) -> str:
+    """A canonical quantity (admission 7.1.2, dra A8). Amounts repeat from record to record."""
+    return canonical(resource, amount, (resource,) if binary else ())
+
+
+def quantity_text(resource: str, amount: int, binary: bool) -> str:
     """A canonical quantity; `unlimited` for what is none (admission 0.4.1)."""
-    return "unlimited" if amount >= MAXIMUM else canonical(resource, amount)
-
-
-def _limit_text(resource: str, limit: int | None) -> str | None:
-    return None if limit is None else quantity_text(resource, limit)
+    return "unlimited" if amount >= MAXIMUM else amount_text(resource, amount, binary)

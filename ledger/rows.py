@@ -51,7 +51,9 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     counts: CountedResource
 
 
-def row_of(queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: CountedResource) -> Row | None:
+def row_of(
+    queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: CountedResource, *, binary: bool
+) -> Row | None:
     """None where the queue neither declares the row nor holds anything there."""
     reserved = queue.usage.get(fr, 0)
     declared = fr in queue.nominal
@@ -61,12 +63,12 @@ def row_of(queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: C
     nominal = queue.nominal.get(fr, 0)
     borrowing, lending = queue.borrowing_limit.get(fr), queue.lending_limit.get(fr)
     return Row(
-        nominal=quantity_text(resource, nominal),
-        borrowing_limit=None if borrowing is None else quantity_text(resource, borrowing),
-        lending_limit=None if lending is None else quantity_text(resource, lending),
-        reserved=quantity_text(resource, reserved),
-        used=quantity_text(resource, queue.admitted_usage.get(fr, 0)),
-        borrowed=quantity_text(resource, max(0, reserved - nominal) if queue.parent is not None else 0),
+        nominal=quantity_text(resource, nominal, binary),
+        borrowing_limit=None if borrowing is None else quantity_text(resource, borrowing, binary),
+        lending_limit=None if lending is None else quantity_text(resource, lending, binary),
+        reserved=quantity_text(resource, reserved, binary),
+        used=quantity_text(resource, queue.admitted_usage.get(fr, 0), binary),
+        borrowed=quantity_text(resource, max(0, reserved - nominal) if queue.parent is not None else 0, binary),
         declared=declared,
         counts=counts,
     )

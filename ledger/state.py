@@ -236,6 +236,11 @@ class State:
             state.flavor_matches.clear()
         state.shape = shape
 
+    @property
+    def binary_keys(self) -> set[str]:
+        """Quota keys of counters and capacities are written in binary units (dra A8)."""
+        return mappings_of(self.devices, self.configuration).binary_keys
+
     def counted(self, resource: str) -> CountedResource:
         """What one unit of a resource is (design 7): a resource as containers ask for it, or a key of the mappings."""
         counted = mappings_of(self.devices, self.configuration).counted(resource)
@@ -293,7 +298,10 @@ class State:
         return created
 
     def mismatch(self, state: WorkloadState, pod_set: int, flavor: str) -> str | None:
-        """5.3.6: why the pod set cannot use the flavor; remembered until the flavor changes. Raises UnparsableAffinity."""
+        """5.3.6: why the pod set cannot use the flavor; remembered until the flavor changes.
+
+        Raises UnparsableAffinity.
+        """
         version = self.flavor_versions.get(flavor, 0)
         key = (pod_set, flavor)
         known = state.flavor_matches.get(key)
