@@ -7,7 +7,7 @@ A `Grouping` is what the pools of one driver contribute, as counts per content, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ledger.devices.inventory import Costs, Readable, SliceRecord
 from ledger.devices.rounding import UNSERVED
@@ -20,6 +20,13 @@ Price = int | str | None
 Pricing = Callable[[Readable, Costs], Price]
 
 _LONGEST_LOG = 65536
+
+
+class Deciding(NamedTuple):
+    """The device that an explanation names: the first at the price."""
+
+    label: str
+    readable: Readable | None
 
 
 class Grouping:
@@ -75,7 +82,7 @@ class Census:
         self.pricing = pricing
         self.tolerations = tolerations
         self.scope, self.nodes = range_of_pools
-        self.deciding: tuple[tuple[int, int], str] | None = None
+        self.deciding: tuple[tuple[int, int], Deciding] | None = None
         self._restart()
 
     def _restart(self) -> None:

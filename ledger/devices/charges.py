@@ -20,9 +20,9 @@ EXTENDED = "extended"
 class RequestCharge(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """How one request of one claim came to its amount under one quota key (issue: "a row knows what was counted").
 
-    `claim` is the name of the pod's claim entry, or the extended resource's name. `per_device_before` is the
-    deciding device's exact figure in nano-units as a decimal string, `per_device` the whole units after rounding
-    and policy. Both are absent where devices are merely counted.
+    `claim` is the name of the pod's claim entry, or the extended resource's name. Of the device that decided,
+    `per_device_before` is the exact quantity it publishes (a counter) or is asked for (a capacity), `per_device` the
+    whole units after its policy and rounding. Both are absent where devices are merely counted.
     """
 
     pod_set: str

@@ -14,7 +14,7 @@ import msgspec
 from ledger.devices.charges import RequestCharge
 from ledger.devices.context import Charging, Place, texts
 from ledger.devices.entire import charge_entire_node
-from ledger.devices.existence import Need, missing_devices
+from ledger.devices.existence import Need, matched_devices, missing_devices
 from ledger.devices.objects import ALL_DEVICES, EXACT_COUNT, ClaimRequest, DeviceRequest
 from ledger.devices.priced import Priced, capacity_charges, counter_charges
 from ledger.devices.rejection import (
@@ -135,7 +135,8 @@ def _exactly(charging: Charging, place: Place, request: DeviceRequest, name: str
     wanted = request.count if request.selectors or metered else 1
     need = Need(place, request, device_class, wanted, tuple(charging.drivers(selectors)), metered)
     if not metered:
-        entry = whole_entry(place, name, request.device_class_name, key, request.count)
+        matched = matched_devices(charging, need)
+        entry = whole_entry(place, name, request.device_class_name, key, request.count, matched)
         return _Cost({key: request.count}, [entry], need)
     priced = [
         *counter_charges(charging, place, request, request.count),

@@ -108,6 +108,11 @@ def _censuses(charging: Charging, need: Need) -> dict[str, Census]:
     return found
 
 
+def matched_devices(charging: Charging, need: Need) -> int:
+    """How many usable devices of the cluster answer a request."""
+    return sum(census.matched - census.unserved for census in _censuses(charging, need).values())
+
+
 def _too_few(charging: Charging, need: Need, censuses: dict[str, Census]) -> Problem | None:
     matched = sum(census.matched - census.unserved for census in censuses.values())
     failing = [census for census in censuses.values() if census.failures]

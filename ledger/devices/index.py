@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ledger.cel import CompileError, Program, compile_expression
-from ledger.devices.census import Census, Grouping, Pricing
+from ledger.devices.census import Census, Deciding, Grouping, Pricing
 from ledger.devices.charges import DeviceCharges
 from ledger.devices.inventory import DeviceRecord, Inventory, SliceRecord, device_path
 from ledger.devices.mappings import REFERENCE_RULES, Mappings
@@ -152,21 +152,21 @@ class DriverDevices:
             self._censuses.move_to_end(question)
         return found.up_to_date()
 
-    def first_at(self, census: Census, price: int) -> str:
+    def first_at(self, census: Census, price: int) -> Deciding:
         """The first device at a price, by pool name and order in its slices: the one an explanation names."""
         key = (self.version, price)
         if census.deciding is None or census.deciding[0] != key:
             census.deciding = (key, self._find(census, price))
         return census.deciding[1]
 
-    def _find(self, census: Census, price: int) -> str:
+    def _find(self, census: Census, price: int) -> Deciding:
         for name, pool in sorted(self.pools.items()):
             for record in on_nodes(pool.contribution(census.scope), census.nodes):
                 for device in record.devices:
                     if census.verdict_of(device.readable) is MATCH:
                         if census.pricing(device.readable, device.costs) == price:
-                            return device_path(self.name, name, device.name)
-        return ""
+                            return Deciding(device_path(self.name, name, device.name), device.readable)
+        return Deciding("", None)
 
 
 def _programs(expressions: tuple[str, ...]) -> tuple[Program, ...]:

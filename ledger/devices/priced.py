@@ -27,8 +27,8 @@ from ledger.devices.rejection import (
     Problem,
     Unchargeable,
 )
-from ledger.devices.rounding import UNSERVED, charged, policed, whole
-from ledger.quantity import Quantity
+from ledger.devices.rounding import UNSERVED, charged, policed, unpoliced, whole
+from ledger.quantity import Quantity, canonical_quantity
 
 
 def counter_pricing(name: str) -> Pricing:
@@ -149,6 +149,10 @@ def _charge(
             f"driver {source.driver} publishes {Quantity(price)} billionths of {source.name}: charged as nothing"
         )
     amount = charged(price, count)
+    deciding = charging.index.drivers[source.driver].first_at(census, price)
+    before = price
+    if kind is _CAPACITIES and deciding.readable is not None:
+        before = _asked_of(deciding.readable, source.name, request, reference=charging.reference)
     entry = RequestCharge(
         pod_set=place.pod_set_name,
         claim=place.claim_name,
@@ -162,11 +166,19 @@ def _charge(
         source=source.name,
         template=place.template,
         devices_matched=matched,
-        deciding_device=charging.index.drivers[source.driver].first_at(census, price),
-        per_device_before=str(price),
+        deciding_device=deciding.label,
+        per_device_before=canonical_quantity(before, binary=True),
         per_device=max(whole(price), 0),
     )
     return Priced(source.key, amount, entry)
+
+
+def _asked_of(readable: Readable, name: str, request: DeviceRequest, *, reference: bool) -> int:
+    """What the request means for a device before its policy rounds it."""
+    capacity = readable.capacity_named(name, exact=reference)
+    requests = request.capacity_requests
+    asked = requests.get(name) if reference else requested(readable.driver, requests, name)
+    return 0 if capacity is None else unpoliced(capacity, asked)
 
 
 def _census(

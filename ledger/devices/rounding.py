@@ -39,14 +39,18 @@ def policed(capacity: Capacity, asked: int | None, *, reference: bool) -> int | 
 
     The reference works on whole units and never compares with the device's value (G4, G35).
     """
-    policy = capacity.request_policy
-    base = asked
-    if base is None:
-        base = policy.default if policy is not None and policy.default is not None else capacity.value
-    rounded = _rounded(policy, int(base), reference=reference)
+    rounded = _rounded(capacity.request_policy, unpoliced(capacity, asked), reference=reference)
     if isinstance(rounded, int) and not reference and rounded > capacity.value:
         return UNSERVED
     return rounded
+
+
+def unpoliced(capacity: Capacity, asked: int | None) -> int:
+    """What is asked of a capacity before any policy: the request, else the default, else everything (K3)."""
+    if asked is not None:
+        return int(asked)
+    policy = capacity.request_policy
+    return int(policy.default if policy is not None and policy.default is not None else capacity.value)
 
 
 def _rounded(policy: RequestPolicy | None, base: int, *, reference: bool) -> int | str:

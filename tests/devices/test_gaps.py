@@ -222,7 +222,8 @@ def test_g35_fractions_are_rounded_at_the_end_only() -> None:
     found = known.charges(workload(pod_set("t")), settings)
     assert found is not None
     assert not isinstance(found, DeviceRejection)
-    assert found.requests[0].per_device_before == str(1500 * 10**6)
+    entry = found.requests[0]
+    assert (entry.per_device_before, entry.per_device) == ("1100m", 2)
 
 
 def test_g36_all_problems_are_told_in_the_order_of_the_claims() -> None:

@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from ledger.devices.charges import DeviceCharges
 from ledger.devices.rejection import DeviceRejection
 from ledger.objects.workload import Workload
 from tests.devices.world import (
     A100,
     EXAMPLE,
     H100,
+    SHARED,
     configuration,
     container,
     fixture,
@@ -223,8 +225,24 @@ def test_a_charge_explains_itself() -> None:
         "memory",
     )
     assert (entry.devices_matched, entry.deciding_device) == (18, "gpu.nvidia.com/gpu-a100-01/gpu-0-mig-3g40gb-9-0")
-    assert (entry.per_device_before, entry.per_device, entry.amount) == (
-        str(40192 * 2**20 * 10**9),
-        40192 * 2**20,
-        40192 * 2**20,
+    size = 40192 * 2**20
+    assert (entry.per_device_before, entry.per_device, entry.amount) == ("40192Mi", size, size)
+
+
+def test_a_share_shows_what_was_asked_and_what_it_became() -> None:
+    subject = workload(pod_set("vgpu-15gi"))
+    found = index(SHARED).charges(subject, configuration("capacity-vgpu"))
+    assert isinstance(found, DeviceCharges)
+    (entry,) = found.requests
+    assert (entry.deciding_device, entry.per_device_before, entry.per_device) == (
+        "vgpu.example.com/gpu-shared-03/card-1",
+        "15Gi",
+        40 * 2**30,
     )
+
+
+def test_counted_devices_say_how_many_there_are() -> None:
+    found = index(H100).charges(workload(pod_set("four-gpus")), configuration("whole"))
+    assert isinstance(found, DeviceCharges)
+    (entry,) = found.requests
+    assert (entry.path, entry.count, entry.devices_matched, entry.amount) == ("whole", 4, 8, 4)
