@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from projections.commands.audit import audit_command
 from projections.commands.replay import replay_command
 from projections.commands.streaming import (
     decisions_command,
@@ -38,6 +39,7 @@ app.command("submit")(submit_command)
 app.command("decisions")(decisions_command)
 app.command("quota")(quota_command)
 app.command("replay")(replay_command)
+app.command("audit")(audit_command)
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ def worker(settings: Settings | None = None, *, log_level: str = "INFO", rebuild
         used = settings or Settings.from_environment()
         return run_worker(used.replaced(rebuild=True) if rebuild else used, log_level=log_level)
 
-    return _guarded(run, logs=True)
+    return guarded(run, logs=True)
 
 
 def ingest(source: str, settings: Settings | None = None, *, cluster: str | None = None, pack: bool = False) -> int:
@@ -82,7 +82,7 @@ def ingest(source: str, settings: Settings | None = None, *, cluster: str | None
             errors.print(f"of kinds that the ledger does not know: {unknown.text()}")
         return DONE
 
-    return _guarded(run)
+    return guarded(run)
 
 
 def submit(source: str, settings: Settings | None = None, *, cluster: str | None = None) -> int:
@@ -99,7 +99,7 @@ def submit(source: str, settings: Settings | None = None, *, cluster: str | None
             print(name)
         return DONE
 
-    return _guarded(lambda: asyncio.run(run()))
+    return guarded(lambda: asyncio.run(run()))
 
 
 def decisions(
@@ -116,7 +116,7 @@ def decisions(
         await _write_decisions(settings or Settings.from_environment(), write, cluster=cluster, follow=follow)
         return DONE
 
-    return _guarded(lambda: asyncio.run(run()))
+    return guarded(lambda: asyncio.run(run()))
 
 
 def quota(
@@ -144,7 +144,7 @@ def quota(
             Console(stderr=True).print("the table has no such rows")
         return DONE
 
-    return _guarded(run)
+    return guarded(run)
 
 
 def up(
@@ -183,7 +183,7 @@ def up(
         ):
             return asyncio.run(_up(used, child, source, cluster, stays, embedded, messages))
 
-    return _guarded(run)
+    return guarded(run)
 
 
 async def _up(
@@ -358,7 +358,7 @@ def _decision_writers() -> tuple[Callable[[bytes], None], Callable[..., Any]]:
     return as_json, decision_line
 
 
-def _guarded(command: Callable[[], int], *, logs: bool = False) -> int:
+def guarded(command: Callable[[], int], *, logs: bool = False) -> int:
     """The command's exit code; what a person can do something about is a message, not a traceback.
 
     Only the worker logs: elsewhere Kafka's client would tell every try to connect, and then the message says it again.

@@ -63,7 +63,7 @@ class Recovered:
 
 async def recover(fold: Any, settings: Settings, topics: Topics, partition: int) -> Recovered:
     """Bring an empty fold up to the applied offset, verifying on the way."""
-    recovered = await _read_changelog(settings, topics, partition)
+    recovered = await read_changelog(settings, topics, partition)
     rows: dict[bytes, bytes] = {}
     start = 0
     checkpoint = await _checkpoint(fold, settings, topics, partition, recovered.was_stopped)
@@ -84,7 +84,7 @@ async def recover(fold: Any, settings: Settings, topics: Topics, partition: int)
     return recovered
 
 
-async def _read_changelog(settings: Settings, topics: Topics, partition: int) -> Recovered:
+async def read_changelog(settings: Settings, topics: Topics, partition: int) -> Recovered:
     recovered = Recovered()
     async for records in read_to_end(settings, topics.quota.name, partition):
         for record in records:

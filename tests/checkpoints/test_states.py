@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.checkpoint import Damaged, NotCarried, OtherSchema, hash_of_state, load, save, slots_of
+from ledger.checkpoint import Damaged, NotCarried, OtherSchema, hash_of_state, load, save, shape_of_objects, slots_of
 from ledger.fold import Fold
 from ledger.ledger import Ledger
 from tests.properties.random_worlds import RandomWorld
@@ -133,6 +133,12 @@ def test_bytes_of_another_version_of_the_format_the_rules_or_the_objects_are_ref
     monkeypatch.setattr("ledger.checkpoint.shape_of_objects", lambda: "other")
     with pytest.raises(OtherSchema, match="fields"):
         load(value)
+
+
+def test_the_shape_of_objects_does_not_depend_on_what_was_decoded() -> None:
+    program = "from ledger.checkpoint import shape_of_objects; print(shape_of_objects())"
+    fresh = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert fresh.stdout.strip() == shape_of_objects()
 
 
 def test_a_class_from_elsewhere_is_not_even_looked_for() -> None:

@@ -41,8 +41,8 @@ def one_partition(settings: Settings, **more: Any) -> Settings:
     return settings.replaced(partitions=1, checkpoint_events=20, **more)
 
 
-async def opened(settings: Settings) -> Partition:
-    partition = Partition(0, settings=settings, topics=Topics.of(settings), fold=ledger_fold)
+async def opened(settings: Settings, number: int = 0) -> Partition:
+    partition = Partition(number, settings=settings, topics=Topics.of(settings), fold=ledger_fold)
     await partition.open()
     return partition
 
@@ -55,11 +55,11 @@ async def events(settings: Settings) -> list[Any]:
     return [r async for records in read_to_end(settings, Topics.of(settings).events.name, 0) for r in records]
 
 
-async def write(settings: Settings, topic: str, key: bytes, value: bytes | None) -> None:
+async def write(settings: Settings, topic: str, key: bytes, value: bytes | None, number: int = 0) -> None:
     producer = AIOKafkaProducer(**settings.client())
     await producer.start()
     try:
-        await producer.send_and_wait(topic, value, key=key, partition=0)
+        await producer.send_and_wait(topic, value, key=key, partition=number)
     finally:
         await producer.stop()
 

@@ -1,0 +1,115 @@
+"""Where an audit reads events and decisions: files, an archive, Kafka. Each gives lists, as they come."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+
+from ledger.checkpoint import load
+from ledger.ledger import Ledger
+from projections.archive import CHECKPOINT, DECISIONS, EVENTS, MAGIC, ArchivedEvent, ArchiveReader
+from projections.audit import Line
+from topics.reader import Record, read_to_end
+from topics.recorded import head_of
+from topics.settings import Settings
+from topics.sources import numbered_events, open_source
+
+LIST = 1_000
+
+
+class AuditProblem(Exception):
+    """The audit cannot be made: the message says why and what to do."""
+
+
+def is_archive(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A file of decisions, packed or not."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if packed:
+            with gzip.open(raw) as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield raw
+
+
+def topic_of_decisions(path: Path) -> str | None:
+    """The topic that the first decision names as its cause."""
+    with opened(path) as file:
+        head = head_of(file.readline())
+    return None if head is None else str(head.cause.get("topic", ""))
+
+
+async def file_events(path: Path, cluster: str | None) -> AsyncIterator[list[Line]]:
+    with open_source(path) as source:
+        lines: list[Line] = []
+        for event in numbered_events(source, cluster):
+            lines.append(Line(event.offset, event.value))
+            if len(lines) == LIST:
+                yield lines
+                lines = []
+        if lines:
+            yield lines
+
+
+async def file_decisions(path: Path) -> AsyncIterator[list[bytes]]:
+    with opened(path) as file:
+        while lines := file.readlines(1 << 20):
+            yield [line.rstrip(b"\n") for line in lines]
+
+
+async def archived_events(path: Path, partition: int) -> AsyncIterator[list[ArchivedEvent]]:
+    with path.open("rb") as file:
+        for _, payload in ArchiveReader(file).frames(partition, (EVENTS,)):
+            yield _decode_events(payload)
+
+
+async def archived_decisions(path: Path, partition: int) -> AsyncIterator[list[bytes]]:
+    with path.open("rb") as file:
+        for _, payload in ArchiveReader(file).frames(partition, (DECISIONS,)):
+            yield [value for _, value in _decode_decisions(payload)]
+
+
+def archived_ledgers(path: Path, partition: int) -> tuple[int, list[Ledger]]:
+    """The first offset of the archive's events and the states there."""
+    with path.open("rb") as file:
+        found = [
+            (frame.first, load(payload)) for frame, payload in ArchiveReader(file).frames(partition, (CHECKPOINT,))
+        ]
+    return (found[0][0] if found else 0), [ledger for _, ledger in found]
+
+
+async def kafka_events(
+    settings: Settings, topic: str, partition: int, start: int, stop: int
+) -> AsyncIterator[list[Record]]:
+    if start >= stop:
+        return
+    first = start == 0
+    async for records in read_to_end(settings, topic, partition, start=start, stop=stop):
+        if first and records[0].offset > 0:
+            raise AuditProblem(
+                f"{topic}/{partition} begins at offset {records[0].offset}: what was before is gone. "
+                "Audit from the checkpoint with --from-checkpoint; an archive of that time has the rest"
+            )
+        first = False
+        yield records
+
+
+async def kafka_decisions(settings: Settings, topic: str, partition: int, start: int = 0) -> AsyncIterator[list[bytes]]:
+    async for records in read_to_end(settings, topic, partition, start=start):
+        yield [record.value or b"" for record in records]
+
+
+_decode_events = msgspec.msgpack.Decoder(list[ArchivedEvent]).decode
+_decode_decisions = msgspec.msgpack.Decoder(list[tuple[int, bytes]]).decode
