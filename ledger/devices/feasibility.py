@@ -7,6 +7,7 @@ the search cannot finish counts as possible. Feasibility never changes a price a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,7 @@ from ledger.devices.index import DeviceIndex
 from ledger.devices.mappings import Mappings
 from ledger.devices.search import STEPS_PER_POD, GaveUp, Placement, Search, Unit, wanted_of
 from ledger.devices.space import Space, Spot
+from ledger.objects.workload import WorkloadSpec
 from ledger.quantity import Quantity
 
 IMPOSSIBLE = "impossible"
@@ -50,38 +52,99 @@ def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iter
         return Feasible(False)
     if not demands:
         return Feasible(True)
-    holders = _demands_of(index, mappings, held)
-    pods = [pod for pod, _ in demands] + [pod for _, each in holders for pod, _ in each]
-    space = Space(index)
-    for spot, consumed, user in _allocated(index):
-        space.occupy(spot, consumed, user)
-    search = Search(index, space, pods)
+    places = _held_places(index, mappings, held)
+    if places is None:
+        return Feasible(False)
     units = _units(subject.name, demands)
-    search.steps += STEPS_PER_POD * (len(units) + sum(count for _, each in holders for _, count in each))
-    placed: list[tuple[list[Unit], Placement]] = []
-    for name, each in holders:
+    pods = [pod for pod, _ in demands]
+    search = _search(index, places.space, pods, units)
+    found = _attempt(search, units)
+    if isinstance(found, Placement):
+        found.give_back()
+        return Feasible(True)
+    wanted = [each for pod in pods for each in wanted_of(pod)]
+    spots = [spot for node in search.nodes for each in wanted for spot in search.spots(each, node)]
+    blockers = sorted(places.space.in_the_way_of(spots))
+    everyone = [*units, *places.units]
+    together = _search(index, _space(index), [*pods, *places.pods], everyone)
+    lacking = shortage(together, everyone)
+    if lacking is None:
+        result = _attempt(together, _side_by_side(everyone)) if places.units else found
+        if result is not None:
+            return Feasible(isinstance(result, Placement))
+    return _refusal(index, demands, units, blockers, lacking)
+
+
+# --- what others hold: worked out once for as long as nothing changes -------------------------------------------
+
+
+class _Holding(NamedTuple):
+    name: str
+    spec: WorkloadSpec
+    pods: tuple[tuple[str, int], ...]
+    nodes: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class _HeldPlaces:
+    """The pods of the holders at the first places there are; those that do not fit cannot be running."""
+
+    def __init__(self, version: int, mappings: Mappings, holdings: list[_Holding], space: Space) -> None:
+        self.version = version
+        self.mappings = mappings
+        self.holdings = holdings
+        self.space = space
+        self.units: list[Unit] = []
+        self.pods: list[PodDemand] = []
+        self.placements: list[Placement] = []
+
+
+def _held_places(index: DeviceIndex, mappings: Mappings, held: Iterable[Holder]) -> _HeldPlaces | None:
+    """None where placing them takes too long to say anything."""
+    holders = sorted(held, key=lambda each: each.name)
+    holdings = [_holding(holder) for holder in holders]
+    known = index.remembered_places.get("held")
+    if (
+        isinstance(known, _HeldPlaces)
+        and known.version == index.version
+        and known.mappings is mappings
+        and known.holdings == holdings
+    ):
+        return known
+    places = _HeldPlaces(index.version, mappings, holdings, _space(index))
+    demands = _demands_of(index, mappings, holders)
+    everyone = [unit for name, each in demands for unit in _units(name, each)]
+    search = _search(index, places.space, [pod for _, each in demands for pod, _ in each], everyone)
+    for name, each in demands:
         theirs = _units(name, each)
         try:
             placement = search.first_fit(theirs)
         except GaveUp:
-            return Feasible(False)
+            return None
         if placement is not None:
-            placed.append((theirs, placement))
-    found = _attempt(search, units)
-    if isinstance(found, Placement):
-        return Feasible(True)
-    wanted = [each for pod, _ in demands for each in wanted_of(pod)]
-    spots = [spot for node in search.nodes for each in wanted for spot in search.spots(each, node)]
-    blockers = sorted(space.in_the_way_of(spots))
-    for _, placement in placed:
-        placement.give_back()
-    everyone = [*units, *(unit for theirs, _ in placed for unit in theirs)]
-    lacking = shortage(search, everyone)
-    if lacking is None:
-        together = _attempt(search, _side_by_side(everyone)) if placed else found
-        if together is not None:
-            return Feasible(isinstance(together, Placement))
-    return _refusal(index, demands, units, blockers, lacking)
+            places.units.extend(theirs)
+            places.pods.extend(pod for pod, _ in each)
+            places.placements.append(placement)
+    index.remembered_places["held"] = places
+    return places
+
+
+def _holding(holder: Holder) -> _Holding:
+    nodes = tuple(sorted((name, tuple(sorted(each))) for name, each in holder.nodes.items()))
+    return _Holding(holder.name, holder.workload.spec, tuple(sorted(holder.pods.items())), nodes)
+
+
+def _space(index: DeviceIndex) -> Space:
+    """With nothing in use but what allocated claims have."""
+    space = Space(index)
+    for spot, consumed, user in _allocated(index):
+        space.occupy(spot, consumed, user)
+    return space
+
+
+def _search(index: DeviceIndex, space: Space, pods: list[PodDemand], units: list[Unit]) -> Search:
+    search = Search(index, space, pods)
+    search.steps += STEPS_PER_POD * len(units)
+    return search
 
 
 def _attempt(search: Search, units: list[Unit]) -> Placement | GaveUp | None:
@@ -93,11 +156,11 @@ def _attempt(search: Search, units: list[Unit]) -> Placement | GaveUp | None:
 
 
 def _demands_of(
-    index: DeviceIndex, mappings: Mappings, held: Iterable[Holder]
+    index: DeviceIndex, mappings: Mappings, holders: list[Holder]
 ) -> list[tuple[str, list[tuple[PodDemand, int]]]]:
     """By name; a holder about whose demand something is unknown holds nothing that could be placed."""
     found: list[tuple[str, list[tuple[PodDemand, int]]]] = []
-    for holder in sorted(held, key=lambda each: each.name):
+    for holder in holders:
         try:
             demands = pod_demands(index, mappings, holder)
         except Unknown:

@@ -220,6 +220,10 @@ class DeviceIndex:
         self.extended: dict[str, list[str]] = {}
         self.nodes_version = 0
         self.existence = Memory()
+        self.version = 0
+        """Grows with every change that can change an answer."""
+        self.remembered_places: dict[str, object] = {}
+        """What feasibility has worked out for a version; can be worked out again."""
         self.compiled: tuple[Configuration, Mappings] | None = None
         self.inventory = Inventory()
         self._readers: dict[Input, set[WorkloadKey]] = {}
@@ -244,6 +248,7 @@ class DeviceIndex:
             inputs = self._apply_claim(subject, new is None)
         else:
             inputs = set()
+        self.version += bool(inputs)
         return self.touched(inputs)
 
     def apply_node(self, old: Node | None, new: Node | None) -> tuple[WorkloadKey, ...]:
@@ -259,6 +264,7 @@ class DeviceIndex:
         )
         if before == (labels, served):
             return ()
+        self.version += 1
         self.nodes_version += 1
         self.nodes.pop(name, None)
         self.plugins.pop(name, None)

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
+from ledger.devices.candidates import candidates_of
 from ledger.devices.constraints import Chosen, satisfied, values
 from ledger.devices.demand import ClaimDemand, PodDemand, Wanted
 from ledger.devices.index import DeviceIndex
 from ledger.devices.inventory import Readable
-from ledger.devices.nodes import node_names, usable_on
+from ledger.devices.nodes import node_names
 from ledger.devices.pools import VALID
-from ledger.devices.priced import servable
 from ledger.devices.space import Space, Spot
-from ledger.devices.taints import tolerated
-from ledger.devices.verdicts import MATCH, Verdicts
-from ledger.quantity import Quantity
 
 STEPS = 400_000
 """Devices looked at in one question, about a second's work; each pod adds `STEPS_PER_POD`."""
@@ -70,11 +67,9 @@ class Search:
             drivers |= set(index.drivers) if wanted.drivers is None else wanted.drivers & index.drivers.keys()
         self.drivers = tuple(sorted(drivers))
         self.nodes = node_names(index, self.drivers)
-        self._verdicts: dict[tuple[Wanted, str], Verdicts] = {}
+        self._candidates = candidates_of(index)
         self._full: dict[tuple[Wanted, str], int] = {}
         self._first_node: dict[PodDemand, int] = {}
-        self._spots: dict[tuple[Wanted, str], list[Spot]] = {}
-        self._all_spots: dict[str, list[Spot]] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._kind_of: dict[tuple[int, object], int] = {}
         self._sets: dict[tuple[str, str], dict[str, object] | None] = {}
@@ -83,39 +78,7 @@ class Search:
 
     def spots(self, wanted: Wanted, node: str) -> list[Spot]:
         """The devices of a node that answer a request, taken or not."""
-        found = self._spots.get((wanted, node))
-        if found is None:
-            found = [spot for spot in self._on(node) if self.answers(wanted, spot)]
-            self._spots[wanted, node] = found
-        return found
-
-    def _on(self, node: str) -> list[Spot]:
-        found = self._all_spots.get(node)
-        if found is None:
-            found = [
-                Spot(driver, pool, device)
-                for driver in self.drivers
-                for pool, _, device in usable_on(self.index, driver, node, VALID)
-            ]
-            found.sort(key=lambda spot: spot.device.bound_late)
-            self._all_spots[node] = found
-        return found
-
-    def answers(self, wanted: Wanted, spot: Spot) -> bool:
-        readable = spot.device.readable
-        if wanted.drivers is not None and spot.driver not in wanted.drivers:
-            return False
-        verdicts = self._verdicts.get((wanted, spot.driver))
-        if verdicts is None:
-            verdicts = self.index.drivers[spot.driver].verdicts(
-                (), wanted.class_selectors, wanted.selectors, reference=False
-            )
-            self._verdicts[wanted, spot.driver] = verdicts
-        return (
-            verdicts.of(readable) is MATCH
-            and (not readable.taints or tolerated(readable.taints, wanted.tolerations))
-            and (not wanted.capacity or servable(readable, {name: Quantity(v) for name, v in wanted.capacity}))
-        )
+        return self._candidates.of(wanted, node)
 
     def kind(self, spot: Spot) -> int:
         """Equal for devices that no demand of this search can tell apart."""
@@ -125,7 +88,7 @@ class Search:
         if found is None:
             content = (
                 spot.driver,
-                tuple(self.answers(wanted, spot) for wanted in self._wanted),
+                tuple(self._candidates.answer(wanted, spot) for wanted in self._wanted),
                 tuple(values(readable, name) for name in self._names),
                 costs,
                 _shared_content(readable),

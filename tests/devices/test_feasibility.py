@@ -7,7 +7,6 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
 import pytest
 
 from ledger.devices.demand import Holder
@@ -288,8 +287,28 @@ def test_the_answer_does_not_depend_on_the_order_of_events() -> None:
     assert len(answers) == 1
 
 
-def test_nothing_is_left_taken_behind() -> None:
+def test_an_answer_leaves_nothing_behind() -> None:
+    """The same question twice, in any order with others, has the same answer as in a fresh index."""
+    questions = [
+        (SEVEN, (workload(pod_set("mig-7g80gb"), name="h1"),)),
+        (SEVEN, (workload(pod_set("mig-7g80gb"), name="h1"), workload(pod_set("mig-7g80gb"), name="h2"))),
+        (workload(pod_set("mig-any"), name="x"), (workload(pod_set("mig-7g80gb"), name="h1"),)),
+        (workload(pod_set("one-gpu", "mig-1g10gb"), name="x"), ()),
+        (SEVEN, (workload(pod_set("mig-1g10gb", count=8), name="h1"),)),
+    ]
+    fresh = [verdict(index(A100), subject, *held) for subject, held in questions]
+    known, chance = index(A100), random.Random(9)
+    for _ in range(40):
+        number = chance.randrange(len(questions))
+        subject, held = questions[number]
+        assert verdict(known, subject, *held) == fresh[number]
+
+
+def test_a_change_is_seen_at_once() -> None:
     known = index(A100)
-    before = [verdict(known, SEVEN), verdict(known, SEVEN)]
-    assert before == [True, True]
-    assert msgspec.structs.asdict(Feasible(True)) == {"certain": True}
+    held = workload(pod_set("mig-7g80gb"), name="h1")
+    assert verdict(known, SEVEN, held) is True
+    for each in objects(A100):
+        if any("gpu-1" in found.name for found in each.spec.devices):
+            known.apply(each, None)
+    assert verdict(known, SEVEN, held) == IMPOSSIBLE
