@@ -250,3 +250,9 @@ KINDS: dict[str, type[DeviceClass] | type[ResourceSlice] | type[ResourceClaim] |
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
 }
+
+
+def without_devices(slice_: ResourceSlice) -> ResourceSlice:
+    """The same slice as a record of its being there, for whoever need not keep what the device index keeps."""
+    spec = msgspec.structs.replace(slice_.spec, devices=(), shared_counters=())
+    return msgspec.structs.replace(slice_, spec=spec)

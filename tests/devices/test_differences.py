@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ledger.devices.index import DeviceIndex
+from ledger.devices.objects import without_devices
 from ledger.devices.snapshot import load_index, save_index
 from tests.devices.test_gaps import MEMORY, SETS, WHOLE, counting, device, exactly, slice_of, template, world
 from tests.devices.world import (
@@ -133,3 +134,11 @@ def test_every_kind_is_saved() -> None:
         known.slices[name][:6] for name in known.slice_names
     ]
     assert save_index(loaded) == save_index(known)
+
+
+def test_a_caller_need_not_keep_devices() -> None:
+    """`apply` looks at nothing of the old object but what it is called."""
+    known = index(A100)
+    for each in objects(A100):
+        known.apply(without_devices(each), None)
+    assert (known.slices, len(known.inventory._readables)) == ({}, 0)
