@@ -24,12 +24,15 @@ from typing import Any, Final
 import msgspec
 
 from ledger.decisions import RULES_VERSION
+from ledger.devices.index import DeviceIndex
+from ledger.devices.snapshot import load_index, save_index
 from ledger.ledger import Ledger
 from ledger.objects.kinds import kinds
 
 VERSION: Final = 1
 """Grows when the bytes mean something else although no class changed."""
 
+_SHAPED: Final = ("ledger.objects.", "ledger.devices.objects", "ledger.devices.snapshot")
 _MAGIC: Final = b"quota-ledger checkpoint "
 _FIRST_LINE: Final = _MAGIC + b"%d" % VERSION
 _PACKAGE: Final = "ledger."
@@ -49,6 +52,7 @@ _ORDERED_MAP: Final = 9
 _COUNTER: Final = 10
 _DEQUE: Final = 11
 _BYTES: Final = 12
+_OWN: Final = 13
 
 _PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _CALLABLE: Final = (FunctionType, MethodType, BuiltinFunctionType)
@@ -56,12 +60,18 @@ _CALLABLE: Final = (FunctionType, MethodType, BuiltinFunctionType)
 _ORDERED: Final = frozenset({"State.told"})
 """Maps whose order means something: what is told first."""
 
+_OWN_BYTES: Final[dict[type[Any], tuple[Callable[[Any], bytes], Callable[[bytes], Any]]]] = {
+    DeviceIndex: (save_index, load_index)
+}
+"""Parts that know their own canonical bytes."""
+
 _HEAPS: Final = frozenset({"PendingQueue._heads"})
 """Heaps of equals: what they hold counts, not how it lies, nor how often the same entry was pushed."""
 
 _FORGOTTEN: Final[dict[str, Callable[[], Any]]] = {
     "Node.potential_known": dict,
     "Node.lendable": type(None),
+    "Recorder.largest_holders": dict,
     "State.dirty_rows": set,
 }
 """Answers that are remembered and can be computed again, and rows for whoever drains them: no part of the state.
@@ -119,7 +129,7 @@ def shape_of_objects() -> str:
     found = sorted(
         f"{kind.__module__}.{kind.__qualname__}({','.join(kind.__struct_fields__)})"
         for kind in _structs(msgspec.Struct)
-        if kind.__module__.startswith((f"{_PACKAGE}objects.", f"{_PACKAGE}devices.objects"))
+        if kind.__module__.startswith(_SHAPED)
         # not those that decoders make as they need them
         and getattr(sys.modules[kind.__module__], kind.__qualname__, None) is kind
     )
@@ -162,6 +172,7 @@ def _is_carried_class(kind: type[Any]) -> bool:
     """Plain classes of this package: objects with an identity, whose slots change."""
     return (
         kind.__module__.startswith(_PACKAGE)
+        and kind not in _OWN_BYTES
         and not issubclass(kind, msgspec.Struct | tuple | Enum | int | str | BaseException)
         and kind is not type
     )
@@ -284,6 +295,8 @@ class _Writer:
             return self._struct
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             return self._named
+        if kind in _OWN_BYTES:
+            return self._own
         if _is_carried_class(kind):
             return lambda thing: [None, _OBJECT, self._reference(thing)]
         raise NotCarried(f"{kind.__module__}.{kind.__qualname__} is nothing that a checkpoint can carry")
@@ -309,6 +322,10 @@ class _Writer:
     def _bytes(self, value: bytes) -> list[Any]:
         """Shapes of workloads, long and often the same: written once."""
         return [None, _BYTES, self._texts.setdefault(value, len(self._texts))]
+
+    def _own(self, value: object) -> list[Any]:
+        write, _ = _OWN_BYTES[type(value)]
+        return [None, _OWN, self._class(type(value), _Fields(())), self._bytes(write(value))]
 
     def _tuple(self, value: tuple[Any, ...]) -> Any:
         if value and value[0] is not None and _PLAIN.issuperset(map(type, value)):
@@ -466,6 +483,9 @@ class _Reader:
             if sorted(kind._fields) != fields:
                 raise OtherSchema(f"{kind.__name__} has other fields than in the checkpoint")
             return kind._make([self._unpack(each) if type(each) is list else each for each in value[3:]])
+        if tag == _OWN:
+            _, read = _OWN_BYTES[self._classes[value[2]][0]]
+            return read(self._unpack(value[3]))
         if tag == _ENUM:
             return self._classes[value[2]][0][value[3]]
         items = [self._unpack(each) if type(each) is list else each for each in value[2:]]
