@@ -1,9 +1,9 @@
 """A closed loop in virtual time over the bare fold, after the scheduler benchmark of Kueue.
 
-Workloads are created on a schedule, run for a while once they are admitted, and finish; a victim gives its quota back
-50 ms after the decision. No broker, no files. What happens at one instant is packed as a producer packs what waits: into
-a BATCH of at most 1,000 events, for which cycles run once (design 4). With `--singly` every event is a record of its own.
-What is measured is the processor time spent in `Fold.apply`, decoding and encoding included.
+Workloads are created on a schedule, run for a while once they are admitted, and finish; a victim gives its quota
+back 50 ms after the decision. No broker, no files. What happens at one instant is packed as a producer packs what
+waits: into a BATCH of at most 1,000 events, for which cycles run once (design 4). With `--singly` every event is a
+record of its own. What is measured is the processor time spent in `Fold.apply`, decoding and encoding included.
 
     python benchmarks/kueue_scale.py [baseline] [large] [--rounds N] [--singly]
 
@@ -141,7 +141,10 @@ class Loop:
         name = decision["workload"]["name"]
         attempt = self.attempt[name] = self.attempt.get(name, 0) + 1
         self.workloads[name]["status"] = {
-            "conditions": [condition("QuotaReserved", True, "QuotaReserved", at), condition("Admitted", True, "Admitted", at)],
+            "conditions": [
+                condition("QuotaReserved", True, "QuotaReserved", at),
+                condition("Admitted", True, "Admitted", at),
+            ],
             "admission": {
                 "clusterQueue": decision["clusterQueue"],
                 "podSetAssignments": [
@@ -195,7 +198,12 @@ def set_up(scale: Scale) -> list[dict[str, Any]]:
                 ],
             }
             objects.append(
-                {"apiVersion": kueue, "kind": "ClusterQueue", "metadata": {"name": name, "uid": f"cq-{name}"}, "spec": spec}
+                {
+                    "apiVersion": kueue,
+                    "kind": "ClusterQueue",
+                    "metadata": {"name": name, "uid": f"cq-{name}"},
+                    "spec": spec,
+                }
             )
             metadata = {"name": name, "namespace": "default", "uid": f"lq-{name}"}
             objects.append(
@@ -233,7 +241,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--singly", action="store_true", help="one event a record")
     options = parser.parse_args()
-    print(f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}")
+    print(
+        f"{platform.python_implementation()} {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}"
+    )
     for name in options.scales:
         rates = []
         for _ in range(options.rounds):

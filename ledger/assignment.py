@@ -68,7 +68,7 @@ class PodSetAssignment(NamedTuple):
     """One pod set of an assignment. `requests` includes the implicit resource pods where it is covered (2.8.1)."""
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # shadows tuple.count, which nobody calls
     requests: dict[str, int]
     flavors: dict[str, ResourceAssignment]
     mode: Mode

@@ -69,7 +69,10 @@ class FlavorPassedOver(_Part, frozen=True, kw_only=True):
 
 
 class Missing(_Part, frozen=True, kw_only=True):
-    """One flavor-resource that lacks room: `requested` is what the workload needs there, `maximum` what it could ever get."""
+    """One flavor-resource that lacks room.
+
+    `requested` is what the workload needs there, `maximum` what it could ever get.
+    """
 
     pod_set: str
     flavor: str
@@ -81,7 +84,10 @@ class Missing(_Part, frozen=True, kw_only=True):
 
 
 class Holder(_Part, frozen=True, kw_only=True):
-    """Who holds what is missing. `reclaimable` says whether some of it is borrowed and the waiting queue may reclaim."""
+    """Who holds what is missing.
+
+    `reclaimable` says whether some of it is borrowed and the waiting queue may reclaim it.
+    """
 
     cluster_queue: str
     flavor: str
@@ -116,9 +122,7 @@ class QuotaValues(_Part, frozen=True, kw_only=True):
     lending_limit: str | None = None
 
 
-class _Record(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"
-):
+class _Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="type"):
     seq: int
     cluster: str
     at: str

@@ -76,7 +76,7 @@ class FairVictimSearch:
         return victims
 
     def _candidates(self) -> Waiting:
-        """R2.13: per ClusterQueue, in order: the own queue, and every queue of the tree that borrows what is contested."""
+        """R2.13: in order, those of the own queue and of every queue of the tree that borrows what is contested."""
         problem = self._problem
         queue = problem.queue
         waiting: Waiting = {}
@@ -257,4 +257,3 @@ def almost_common_ancestors(a: ClusterQueueNode, b: ClusterQueueNode) -> tuple[N
         if parent in above_b:
             return child, above_b[parent]
     raise AssertionError("queues of one tree have a common ancestor")
-

@@ -77,8 +77,8 @@ class PreemptionHistory:
                     round_ = self.issued[index:]
                     members = sorted({member for issued in round_ for member in issued.members})
                     return Round(tuple(members), tuple(issued.seq for issued in round_))
-        members = tuple("/".join(state.key) for state in (preemptor, *victims))
-        self.issued.append(IssuedPreemption(preemptor.uid, uids, scans, pictures, members, next_seq))
+        names = tuple("/".join(state.key) for state in (preemptor, *victims))
+        self.issued.append(IssuedPreemption(preemptor.uid, uids, scans, pictures, names, next_seq))
         return None
 
     def _take_pictures(self, tree: Tree, numbers: FlavorResources) -> dict[str, QueuePicture]:
@@ -99,9 +99,7 @@ def _picture(queue: ClusterQueueNode, numbers: FlavorResources, version: tuple[i
         usage = state.reservation.usage
         held.append((uid, state.is_evicted, [(numbers.names[fr], usage[fr]) for fr in numbers.by_name(usage)]))
     pending = queue.pending
-    waiting = [
-        (state.uid, "held" if state.place == HELD else pending.is_inadmissible(state)) for state in pending
-    ]
+    waiting = [(state.uid, "held" if state.place == HELD else pending.is_inadmissible(state)) for state in pending]
     mark = pending.preemptor
     content = msgspec.json.encode((held, waiting, None if mark is None else (mark.uid, mark.sticky)))
     return QueuePicture(version, blake2b(content, digest_size=16).hexdigest(), tuple(holders))

@@ -55,7 +55,18 @@ def order_key(state: WorkloadState) -> Key:
 class PendingQueue:
     """The waiting workloads of one ClusterQueue, by place and in order."""
 
-    __slots__ = ("_by_uid", "_bulk", "_classes", "_heads", "_held", "_namespaces", "_order", "_parked", "preemptor", "version")
+    __slots__ = (
+        "_by_uid",
+        "_bulk",
+        "_classes",
+        "_heads",
+        "_held",
+        "_namespaces",
+        "_order",
+        "_parked",
+        "preemptor",
+        "version",
+    )
 
     def __init__(self) -> None:
         self._by_uid: dict[str, WorkloadState] = {}

@@ -139,9 +139,7 @@ def collect_candidates(problem: VictimProblem) -> Candidates:
     return Candidates(own, hierarchical, by_priority)
 
 
-def borrowing_queues(
-    cohort: CohortNode, done: CohortNode | None, problem: VictimProblem
-) -> Iterator[ClusterQueueNode]:
+def borrowing_queues(cohort: CohortNode, done: CohortNode | None, problem: VictimProblem) -> Iterator[ClusterQueueNode]:
     """R2.6, R2.8: active queues below `cohort` that exceed their quota in what is contested, not entering cohorts that
     do not; `done` is the subtree handled at the level below."""
     contested, own = problem.contested, problem.queue
@@ -161,7 +159,9 @@ def sequence(candidates: Candidates) -> Iterator[Candidate]:
     """R2.11: evicted hierarchical, priority and own candidates, then the others in the same three blocks."""
     blocks = (candidates.hierarchical, candidates.by_priority, [candidates.own])
     for block in blocks:
-        yield from in_order([Source(s.queue, keys, s.hierarchical, s.meeting) for s in block if (keys := evicted_of(s))])
+        yield from in_order(
+            [Source(s.queue, keys, s.hierarchical, s.meeting) for s in block if (keys := evicted_of(s))]
+        )
     for block in blocks:
         for candidate in in_order(block):
             if candidate.state.evicted_at is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from heapq import nsmallest
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
@@ -44,6 +44,17 @@ if TYPE_CHECKING:
 
 HOLDERS_NAMED = 8
 """How many holders of a missing flavor-resource a `Pending` names, the largest first."""
+
+
+class Head(TypedDict):
+    """What every record begins with."""
+
+    seq: int
+    cluster: str
+    at: str
+    cause: Cause
+    rules: str
+    prev: str
 
 
 class Recorder:
@@ -254,7 +265,7 @@ class Recorder:
         self.seq, self.last_hash = record.seq, record.hash
         self._records.append(record)
 
-    def _head(self) -> dict[str, object]:
+    def _head(self) -> Head:
         return {
             "seq": self.seq + 1,
             "cluster": self._state.cluster,

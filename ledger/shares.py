@@ -15,7 +15,7 @@ NO_SHARE: Final[ShareKey] = (-1, 0.0)
 
 
 class Share(NamedTuple):
-    """The share of one node: `borrowed` are the flavor-resources above its line, `resource` decided the ratio (R4.9)."""
+    """The share of one node: `borrowed` are the flavor-resources above its line, `resource` decided it (R4.9)."""
 
     ratio: float
     weight: float

@@ -22,7 +22,7 @@ Journal = list[tuple[dict[int, int], int, int | None]]
 
 
 class FlavorResources:
-    """Numbers for (flavor, resource) pairs. The numbers show nowhere outside: whatever is written is ordered by name."""
+    """Numbers for (flavor, resource) pairs. They show nowhere outside: whatever is written is ordered by name."""
 
     __slots__ = ("_numbers", "names")
 
@@ -43,7 +43,7 @@ class FlavorResources:
 
 
 class Node:
-    """What ClusterQueues and Cohorts share. A missing key reads as 0, and as "no limit" for limits (admission 0.4.8)."""
+    """What ClusterQueues and Cohorts share. A missing key reads as 0, of a limit as "no limit" (admission 0.4.8)."""
 
     __slots__ = (
         "borrowing_limit",
@@ -277,7 +277,7 @@ def exceeds_quota_with(node: Node, fr: int, value: int) -> bool:
 def is_within_quota(node: Node, frs: Iterable[int]) -> bool:
     """3.6.2 / R0.8: no flavor-resource of the set is exceeded."""
     subtree, usage = node.subtree, node.usage
-    for fr in frs:
+    for fr in frs:  # noqa: SIM110 - a generator costs more than the loop, and this runs for every candidate
         if subtree.get(fr, 0) < usage.get(fr, 0):
             return False
     return True
@@ -298,7 +298,7 @@ def borrow_level(queue: Node, fr: int, value: int) -> tuple[int, bool]:
 
 
 def room_in_quota(node: Node, requests: dict[int, int]) -> tuple[bool, dict[int, int]]:
-    """R2.6 `roomy`: whether all of `requests` fits into the node's unused quota, and what is left for the level above."""
+    """R2.6 `roomy`: whether all of `requests` fits into the node's unused quota, and what the level above must bear."""
     fits = True
     rest = {}
     for fr, value in requests.items():

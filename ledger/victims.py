@@ -1,4 +1,4 @@
-"""What every victim search shares (preemption 1.3, 2.1, 3.2, 3.4): who may be taken, in which order, and giving back."""
+"""What every victim search shares (preemption 1.3, 2.1, 3.2, 3.4): who may be taken, in what order, giving back."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class VictimProblem(NamedTuple):
         return self.allowed(self.queue, self.queue.within_cluster_queue)
 
     def allowed(self, queue: ClusterQueueNode, policy: str) -> list[VictimKey]:
-        """R1.14 and R0.15: holders of `queue` that touch what is contested and that `policy` lets be taken, in order."""
+        """R1.14, R0.15: holders of `queue` that touch what is contested and that `policy` lets be taken, in order."""
         ranked = self._touching(queue)
         if policy == ANY:
             allowed = ranked
