@@ -156,13 +156,16 @@ class Admitted(_Record, frozen=True, kw_only=True, tag="Admitted"):
 
 
 class Preempted(_Record, frozen=True, kw_only=True, tag="Preempted"):
-    """A victim is chosen. `needed` is what would be missing for the preemptor if this victim alone stayed."""
+    """A victim is chosen. `needed` is what would be missing for the preemptor if this victim alone stayed; the paths
+    are those of the two queues from the root cohort down."""
 
     workload: WorkloadReference
     cluster_queue: str
     reason: str
     rule: str
     preemptor: PreemptorReference
+    preemptor_path: str
+    victim_path: str
     priority: int
     preemptor_priority: int
     usage: Amounts

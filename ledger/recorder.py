@@ -117,6 +117,8 @@ class Recorder:
                     uid=preemptor.uid,
                     cluster_queue=preempting.entry.queue.name,
                 ),
+                preemptor_path=path_of(preempting.entry.queue),
+                victim_path=path_of(target.queue),
                 priority=victim.priority,
                 preemptor_priority=preemptor.priority,
                 usage=self.amounts(victim.reservation.usage),
@@ -170,7 +172,7 @@ class Recorder:
                 reason=verdict.reason,
                 message=verdict.message,
                 missing=[self._missing(shortage) for shortage in verdict.shortages],
-                held_by=self._holders(queue, verdict.shortages) if queue is not None else [],
+                held_by=self._holders(queue, state.priority, verdict.shortages) if queue is not None else [],
                 considered=[
                     FlavorPassedOver(pod_set=p.pod_set, flavor=p.flavor, resource=p.resource, reason=p.reason)
                     for p in verdict.passed_over
@@ -336,15 +338,22 @@ class Recorder:
             missing=self._text(resource, missing(shortage)),
         )
 
-    def _holders(self, queue: ClusterQueueNode, shortages: Iterable[Shortage]) -> list[Holder]:
+    def _holders(self, queue: ClusterQueueNode, priority: int, shortages: Iterable[Shortage]) -> list[Holder]:
         """The queues of the tree that hold most of what is missing, those that borrow it first."""
-        reclaims = queue.reclaim_within_cohort != "Never"
         frs = dict.fromkeys(s.flavor_resource for s in shortages if s.requested <= s.maximum)
         return [
-            reclaimable if reclaims and reclaimable is not None and reclaimable.cluster_queue != queue.name else holder
+            reclaimable if reclaimable is not None and self._can_reclaim(queue, priority, holder, fr) else holder
             for fr in self._state.numbers.by_name(frs)
             for holder, reclaimable in self._largest_holders(queue.tree, fr)
         ]
+
+    def _can_reclaim(self, queue: ClusterQueueNode, priority: int, holder: Holder, fr: int) -> bool:
+        """Whether the queue's policy lets a workload of this priority take back some of what the holder borrows."""
+        policy = queue.reclaim_within_cohort
+        if holder.cluster_queue == queue.name or policy == "Never":
+            return False
+        ranked = self._state.forest.queues[holder.cluster_queue].holders_by_rank.get(fr, [])
+        return bool(ranked) and (policy == "Any" or ranked[0][0] < priority)
 
     def _largest_holders(self, tree: Tree, fr: int) -> list[tuple[Holder, Holder | None]]:
         """The largest holders of a flavor-resource, each as it is told to a queue that cannot reclaim from it, and to
@@ -377,6 +386,11 @@ class Recorder:
 
 def reference(state: WorkloadState) -> WorkloadReference:
     return WorkloadReference(namespace=state.namespace, name=state.name, uid=state.uid)
+
+
+def path_of(queue: ClusterQueueNode) -> str:
+    """R6.2: root cohort to queue, as messages on victims show it."""
+    return "".join(f"/{node.name}" for node in reversed(queue.path))
 
 
 def share_value(share: Share) -> ShareValue:

@@ -29,12 +29,27 @@ def test_a_preemption_names_rule_priorities_and_what_would_be_missing_without_it
             "reason": "InClusterQueue",
             "rule": "R2.5",
             "preemptor": {**named("in"), "clusterQueue": "a"},
+            "preemptorPath": "/a",
+            "victimPath": "/a",
             "priority": 0,
             "preemptorPriority": 5,
             "usage": {"f1": {GPU: "3"}},
             "needed": {"f1": {GPU: "3"}},
         }
     ]
+
+
+def test_a_preemption_names_the_paths_from_the_root_cohort_to_both_queues() -> None:
+    world = World("r{ c(2){q(0 R=Any)}, x(0) }", "x1@x:2 p100")
+    (preempted,) = told(world.submit("in@q:2 p0"), "Preempted")
+    assert (preempted["preemptorPath"], preempted["victimPath"]) == ("/r/c/q", "/r/x")
+
+
+def test_only_what_the_policy_lets_be_taken_is_called_reclaimable() -> None:
+    for priority, reclaimable in ((0, True), (9, False)):
+        world = World("k{a(4 R=LP), b(2 R=Never), s(0)}", f"b1@b:6 p{priority}")
+        (pending,) = told(world.submit("in@a:6 p5"), "Pending")
+        assert [(h["clusterQueue"], h["reclaimable"]) for h in pending["heldBy"]] == [("b", reclaimable)]
 
 
 def test_a_preemption_of_several_tells_what_each_makes_room_for() -> None:
