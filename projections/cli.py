@@ -8,6 +8,7 @@ from __future__ import annotations
 import typer
 
 from projections.commands.audit import audit_command
+from projections.commands.dead_letters import dead_letters_app
 from projections.commands.replay import replay_command
 from projections.commands.streaming import (
     decisions_command,
@@ -40,6 +41,7 @@ app.command("decisions")(decisions_command)
 app.command("quota")(quota_command)
 app.command("replay")(replay_command)
 app.command("audit")(audit_command)
+app.add_typer(dead_letters_app)
 
 
 def main() -> None:
