@@ -6,7 +6,7 @@ for those after it. What a cycle only reserved is taken back at its end, admissi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ledger.amounts import add, subtract
@@ -17,7 +17,8 @@ from ledger.flavors import FlavorSearch, GranularMode, SearchRules
 from ledger.ordering import Entry, OrderRules, classical_order, fair_order
 from ledger.pending import Preemptor
 from ledger.preemption import find_classical_victims
-from ledger.requests import scaled_to
+from ledger.requests import PodSetRequests, scaled_to
+from ledger.slices import ReplacedSlice
 from ledger.tree import (
     FlavorResources,
     Journal,
@@ -25,6 +26,7 @@ from ledger.tree import (
     add_usage,
     available,
     borrow_level,
+    remove_usage,
     roll_back,
 )
 from ledger.victims import ANY, Target, VictimProblem, put_back, take_out
@@ -59,6 +61,7 @@ class CycleRules(NamedTuple):
     gates_preemption: bool
     fungibility: bool
     ignore_undeclared: bool
+    frees_replaced_slices: bool
 
 
 class Surroundings(NamedTuple):
@@ -67,6 +70,7 @@ class Surroundings(NamedTuple):
     refuse: Callable[[ClusterQueueNode, WorkloadState], tuple[Verdict, str] | None]
     mismatch: Callable[[WorkloadState, int, str], str | None]
     backoff_expired: Callable[[WorkloadState], bool]
+    replaced_slice: Callable[[ClusterQueueNode, WorkloadState], ReplacedSlice | None]
     closes_round: Callable[[Entry, Sequence[Target], Scans], Verdict | None]
 
 
@@ -94,15 +98,16 @@ Scans = tuple[tuple[str, object], ...]
 class Cycle:
     """One pass over the heads of `tree`. `run` yields what was decided, in order; the caller acts on each at once."""
 
-    def __init__(
-        self, tree: Tree, numbers: FlavorResources, rules: CycleRules, surroundings: Surroundings
-    ) -> None:
+    def __init__(self, tree: Tree, numbers: FlavorResources, rules: CycleRules, surroundings: Surroundings) -> None:
         self._tree = tree
         self._numbers = numbers
         self._rules = rules
         self._around = surroundings
         self._journal: Journal = []
         self._claimed: dict[str, Target] = {}
+        self._gone: Collection[str] = ()
+        self._replaced: list[Entry] = []
+        self._replaced_out: list[Entry] = []
         self._claims_in: list[Target] = []
         self._claims_out: list[Target] = []
         self._simulated: dict[tuple[str, int, int], list[Target]] = {}
@@ -155,6 +160,7 @@ class Cycle:
             return False
         self._forget_outdated_memory(entry)
         memory = entry.state.memory
+        entry.replaced = self._around.replaced_slice(entry.queue, entry.state)
         self._assign(entry, start=memory.tried if memory is not None else ())
         return True
 
@@ -186,11 +192,20 @@ class Cycle:
         start: Sequence[Mapping[str, int]] = (),
         pinned: Sequence[Mapping[str, str]] | None = None,
     ) -> None:
-        """5.10: the assignment that decides, its victims, and the flavor memory it leaves behind."""
+        """5.10: the assignment that decides, its victims, and the flavor memory it leaves behind.
+
+        8.2: a slice that replaces another asks for its growth, on the same flavors; the other one is no candidate.
+        """
         queue, state = entry.queue, entry.state
-        search = FlavorSearch(queue, state, self._search_rules(), start=start, pinned=pinned)
         assert state.pod_sets is not None
-        full = search.assign(state.pod_sets)
+        pod_sets: Sequence[PodSetRequests] = state.pod_sets
+        self._gone = self._claimed.keys()
+        if entry.replaced is not None:
+            start, pinned = (), entry.replaced.flavors(pod_sets)
+            pod_sets = entry.replaced.growth(pod_sets)
+            self._gone = {*self._gone, entry.replaced.state.uid}
+        search = FlavorSearch(queue, state, self._search_rules(), start=start, pinned=pinned)
+        full = search.assign(pod_sets)
         targets = self._victims(entry, full)
         assignment = full
         if full.mode is not Mode.FIT and not targets and self._rules.partial_admission:
@@ -213,9 +228,7 @@ class Cycle:
         found: tuple[int, Assignment, list[Target]] | None = None
         while low < high:
             middle = (low + high) // 2
-            counts = [
-                pod_set.count - delta * middle // total for pod_set, delta in zip(spec_sets, deltas, strict=True)
-            ]
+            counts = [pod_set.count - delta * middle // total for pod_set, delta in zip(spec_sets, deltas, strict=True)]
             probe = search.assign([scaled_to(p, count) for p, count in zip(state.pod_sets, counts, strict=True)])
             targets = self._victims(entry, probe)
             if probe.mode is Mode.FIT or targets:
@@ -239,19 +252,17 @@ class Cycle:
             known = self._simulated.get((entry.queue.name, fr, need))
             if known is not None:
                 return known
-        return self._find(VictimProblem(entry.queue, entry.state, requests, contested, self._claimed.keys()))
+        return self._find(VictimProblem(entry.queue, entry.state, requests, contested, self._gone))
 
     def _find(self, problem: VictimProblem) -> list[Target]:
         strategies = self._rules.strategies
         if strategies is None:
             return find_classical_victims(problem)
-        return FairVictimSearch(
-            problem, self._numbers, strategies, prefers_nominal=self._rules.prefers_nominal
-        ).find()
+        return FairVictimSearch(problem, self._numbers, strategies, prefers_nominal=self._rules.prefers_nominal).find()
 
     def _simulate(self, queue: ClusterQueueNode, state: WorkloadState, fr: int, need: int) -> GranularMode:
         """R1.6: how the flavor-resource could be had by preemption alone."""
-        targets = self._find(VictimProblem(queue, state, {fr: need}, frozenset((fr,)), self._claimed.keys()))
+        targets = self._find(VictimProblem(queue, state, {fr: need}, frozenset((fr,)), self._gone))
         self._simulated[(queue.name, fr, need)] = targets
         if not targets:
             return SearchMode.NO_CANDIDATES, borrow_level(queue, fr, need)[0]
@@ -304,11 +315,15 @@ class Cycle:
         return None
 
     def _overlaps(self, entry: Entry) -> bool:
+        if entry.replaced is not None and entry.replaced.state.uid in self._claimed:
+            return True
         return any(target.state.uid in self._claimed for target in entry.targets)
 
     def _recompute(self, entry: Entry) -> None:
         """5.7.3: the search anew, without the claimed victims and on the flavors nominated before."""
         assert entry.assignment is not None
+        if entry.replaced is not None and entry.replaced.state.uid in self._claimed:
+            entry.replaced = None
         self._assign(entry, pinned=entry.assignment.pinned_flavors())
         if entry.assignment.mode is Mode.FIT:
             entry.assignment.mode = Mode.DEFERRED_FIT
@@ -316,14 +331,27 @@ class Cycle:
     def _fits(self, entry: Entry) -> bool:
         """5.7.1: with all claimed victims and the entry's own taken out."""
         mark = len(self._journal)
+        self._take_replaced_out(entry)
         for target in entry.targets:
             take_out(target.queue, target.state, self._journal)
         fits = all(value <= available(entry.queue, fr) for fr, value in entry.usage.items())
         roll_back(self._journal, mark)
         return fits
 
+    def _take_replaced_out(self, entry: Entry) -> None:
+        """8.2: the reference counts a replaced slice as a victim too, in this test and in those after it, though only the
+        growth was asked for: it may hand out more than there is. The own rules do not."""
+        if entry.replaced is not None and self._rules.frees_replaced_slices:
+            for fr, value in entry.replaced.usage.items():
+                remove_usage(entry.queue, fr, value, self._journal)
+
     def _take_claims_out(self) -> None:
         """All victims claimed so far leave the tables: what an entry is tested against (5.7.1, 5.7.3)."""
+        for entry in self._replaced:
+            self._take_replaced_out(entry)
+            self._temporary |= self._rules.frees_replaced_slices
+        self._replaced_out += self._replaced
+        self._replaced = []
         for target in self._claims_in:
             take_out(target.queue, target.state, self._journal)
             self._temporary = True
@@ -335,6 +363,12 @@ class Cycle:
             put_back(target.queue, target.state, self._journal)
         self._claims_in = self._claims_out + self._claims_in
         self._claims_out = []
+        for entry in self._replaced_out:
+            if entry.replaced is not None and self._rules.frees_replaced_slices:
+                for fr, value in entry.replaced.usage.items():
+                    add_usage(entry.queue, fr, value, self._journal)
+        self._replaced = self._replaced_out + self._replaced
+        self._replaced_out = []
 
     def _preempt(self, entry: Entry) -> Outcome | None:
         """5.7.8: the victims are claimed, and evicted unless they are being evicted already."""
@@ -349,6 +383,8 @@ class Cycle:
         for target in entry.targets:
             self._claimed[target.state.uid] = target
         self._claims_in += entry.targets
+        if entry.replaced is not None:
+            self._replaced.append(entry)
         self._add(entry)
         entry.state.memory = None
         count = len(entry.targets)
@@ -385,6 +421,8 @@ class Cycle:
         """5.7.9: quota is taken; the caller charges it to the tree before the next entry is processed."""
         self.changed = True
         self._admitted.append(entry)
+        if entry.replaced is not None:
+            self._replaced.append(entry)
         return Reserved(entry, entry.queue.pending.position(entry.state))
 
     def _reserve_without_victims(self, entry: Entry) -> None:
@@ -438,6 +476,8 @@ class Cycle:
             return
         roll_back(self._journal)
         for entry in self._admitted:
+            for fr, value in entry.replaced.usage.items() if entry.replaced is not None else ():
+                remove_usage(entry.queue, fr, value)
             reservation = entry.state.reservation
             assert reservation is not None
             for fr, value in reservation.usage.items():
@@ -470,11 +510,7 @@ class Cycle:
         else:
             pending.park(state)
             self.changed = True
-            if (
-                self._rules.bulk_parking
-                and not queue.is_strict
-                and entry.reason in (NO_FIT, NO_CANDIDATES)
-            ):
+            if self._rules.bulk_parking and not queue.is_strict and entry.reason in (NO_FIT, NO_CANDIDATES):
                 self._park_shape(queue, state, entry.verdict)
 
     def _park_shape(self, queue: ClusterQueueNode, state: WorkloadState, verdict: Verdict) -> None:

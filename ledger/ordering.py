@@ -8,15 +8,25 @@ from typing import NamedTuple
 from ledger.assignment import Assignment
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.shares import Share, ShareKey, share_of
+from ledger.slices import ReplacedSlice
 from ledger.tree import FlavorResources, Journal, Node, Tree, add_usage, roll_back
 from ledger.victims import Target
 from ledger.workloads import FlavorMemory, Verdict, WorkloadState
 
 
 class Entry:
-    """A head after nomination, and what became of it."""
+    """A head after nomination, and what became of it. `replaced` is the slice of its job that it grows from."""
 
-    __slots__ = ("assignment", "before", "queue", "reason", "state", "targets", "verdict")
+    __slots__ = (
+        "assignment",
+        "before",
+        "queue",
+        "reason",
+        "replaced",
+        "state",
+        "targets",
+        "verdict",
+    )
 
     def __init__(self, queue: ClusterQueueNode, state: WorkloadState) -> None:
         self.queue = queue
@@ -24,6 +34,7 @@ class Entry:
         self.before: FlavorMemory | None = state.memory
         self.assignment: Assignment | None = None
         self.targets: list[Target] = []
+        self.replaced: ReplacedSlice | None = None
         self.reason = ""
         self.verdict: Verdict | None = None
 
@@ -70,9 +81,7 @@ class _Record(NamedTuple):
     borrows_on_request: bool
 
 
-def fair_order(
-    tree: Tree, entries: Iterable[Entry], rules: OrderRules, numbers: FlavorResources
-) -> Iterator[Entry]:
+def fair_order(tree: Tree, entries: Iterable[Entry], rules: OrderRules, numbers: FlavorResources) -> Iterator[Entry]:
     """5.6.3: a tournament for every entry to come, on tables that the entries before it have changed."""
     remaining = {entry.queue.name: entry for entry in entries}
     records: dict[str, dict[Node, _Record]] = {}
@@ -128,9 +137,7 @@ def _tournament(
     raise AssertionError("a tree with cohorts has a root cohort")
 
 
-def _best(
-    cohort: Node, entries: list[Entry], records: dict[str, dict[Node, _Record]], rules: OrderRules
-) -> Entry:
+def _best(cohort: Node, entries: list[Entry], records: dict[str, dict[Node, _Record]], rules: OrderRules) -> Entry:
     """5.6.4: the first rule that separates; full ties go to the smaller name of the queue (D3)."""
 
     def key(entry: Entry) -> tuple[bool, bool, ShareKey, int, int, str]:
@@ -145,5 +152,3 @@ def _best(
         )
 
     return min(entries, key=key)
-
-

@@ -15,7 +15,8 @@ from ledger.ordering import Entry, OrderRules
 from ledger.pending import HELD
 from ledger.recorder import Recorder
 from ledger.shares import Share, share_of
-from ledger.state import State
+from ledger.slices import whole
+from ledger.state import REFERENCE_RULES, State
 from ledger.tree import Journal, Tree, roll_back
 from ledger.victims import Target, take_out
 from ledger.workload_events import WorkloadEvents
@@ -25,16 +26,16 @@ from ledger.workloads import Reservation, Verdict, WorkloadState
 class Scheduler:
     """Decides for one cluster. It alone takes quota and names victims."""
 
-    def __init__(
-        self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing
-    ) -> None:
+    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing) -> None:
         self._state = state
         self._recorder = recorder
         self._workloads = workloads
         self._sharing = sharing
         self._configuration: Configuration | None = None
         self._rules = rules_of(state.configuration)
-        self._surroundings = Surroundings(self._refuse, state.mismatch, state.backoff_expired, self._closes_round)
+        self._surroundings = Surroundings(
+            self._refuse, state.mismatch, state.backoff_expired, state.replaced_slice, self._closes_round
+        )
 
     def settle(self, trees: Sequence[Tree]) -> None:
         """Run cycles on each tree until none changes anything. Trees do not influence each other."""
@@ -89,7 +90,7 @@ class Scheduler:
         lost = condition(state.workload, "QuotaReserved")
         reservation = Reservation(
             queue.name,
-            assignment.to_admit(),
+            assignment.to_admit() if entry.replaced is None else whole(assignment.to_admit(), state.pod_sets or ()),
             self._state.now,
             echoed=False,
             admitted=False,
@@ -97,12 +98,16 @@ class Scheduler:
             lost_before=lost.last_transition_time if lost is not None and lost.status == "False" else None,
         )
         self._workloads.leave_queue(state)
+        replaced = entry.replaced
+        given_up = self._workloads.replace(replaced.state) if replaced is not None else None
         state.verdict = state.told = None
         self._state.give(state, reservation)
         cycle.charge(entry)
         self._state.mark_rows(reservation)
         self._sharing.reserve(state, queue)
         self._recorder.reserved(outcome, number)
+        if replaced is not None and given_up is not None:
+            self._recorder.released(replaced.state, given_up, "WorkloadSliceReplaced", given_up.usage)
         self._workloads.admit_if_ready(state)
 
     def _preempt(self, outcome: Preempting, number: int) -> None:
@@ -150,9 +155,7 @@ class Scheduler:
         if tree.history is None:
             tree.history = PreemptionHistory()
         victims = [target.state for target in targets]
-        closed = tree.history.find_round(
-            tree, self._state.numbers, entry.state, victims, scans, self._recorder.seq + 1
-        )
+        closed = tree.history.find_round(tree, self._state.numbers, entry.state, victims, scans, self._recorder.seq + 1)
         if closed is None:
             return None
         tree.history.parked.append(entry.state)
@@ -194,4 +197,5 @@ def rules_of(configuration: Configuration) -> CycleRules:
         fungibility=gate("FlavorFungibility"),
         ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         and gate("QuotaCheckStrategy"),
+        frees_replaced_slices=configuration.ledger.rules == REFERENCE_RULES,
     )

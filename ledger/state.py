@@ -23,11 +23,19 @@ from ledger.objects.namespace import Namespace
 from ledger.objects.resource_flavor import ResourceFlavor
 from ledger.objects.runtime_class import RuntimeClass
 from ledger.objects.topology import Topology
-from ledger.objects.workload import PRIORITY_BOOST, AdmissionCheckState, Workload, condition, is_true
+from ledger.objects.workload import (
+    PRIORITY_BOOST,
+    SLICE_REPLACEMENT_FOR,
+    AdmissionCheckState,
+    Workload,
+    condition,
+    is_true,
+)
 from ledger.objects.workload_priority_class import WorkloadPriorityClass
 from ledger.requests import admissibility_problems, scheduling_shape, total_requests
 from ledger.rows import CountedResource, SourceName
 from ledger.selectors import UnparsableAffinity, affinity_matches, match_labels, untolerated_taint
+from ledger.slices import ReplacedSlice
 from ledger.timers import RETRY, TimerKey, Timers
 from ledger.timestamps import Timestamp
 from ledger.tree import FlavorResources, Tree
@@ -338,6 +346,19 @@ class State:
         flavors = [self.flavors.get(name) for group in queue.groups for name in group.flavors]
         return all(flavor is not None and flavor.spec.topology_name for flavor in flavors)
 
+    def replaced_slice(self, queue: ClusterQueueNode, state: WorkloadState) -> ReplacedSlice | None:
+        """8.2: the slice that this one replaces, if it holds quota in the same ClusterQueue."""
+        named = state.workload.metadata.annotations.get(SLICE_REPLACEMENT_FOR)
+        if named is None or not self.configuration.gate("ElasticJobsViaWorkloadSlices"):
+            return None
+        namespace, _, name = named.rpartition("/")
+        replaced = self.workloads.get((state.namespace, name))
+        if replaced is None or namespace not in ("", state.namespace) or replaced is state:
+            return None
+        if replaced.uid not in queue.holders or replaced.reservation is None:
+            return None
+        return ReplacedSlice(replaced, tuple(self.live_pod_sets(replaced)), replaced.reservation.usage)
+
     # Reserved workloads
 
     def give(self, state: WorkloadState, reservation: Reservation) -> None:
@@ -384,8 +405,8 @@ class State:
         reservation, workload = state.reservation, state.workload
         assert reservation is not None
         reclaimable = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
-        if not reclaimable or not self.configuration.gate("ReclaimablePods"):
-            return list(reservation.pod_sets)
+        if reclaimable and not self.configuration.gate("ReclaimablePods"):
+            reclaimable = {}
         counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         live = []
         for pod_set in reservation.pod_sets:
@@ -421,9 +442,7 @@ def timer_of_tree(tree: Tree) -> TimerKey:
 
 
 def without_defaults(limit_range: LimitRange) -> LimitRange:
-    items = tuple(
-        msgspec.structs.replace(item, default={}, default_request={}) for item in limit_range.spec.limits
-    )
+    items = tuple(msgspec.structs.replace(item, default={}, default_request={}) for item in limit_range.spec.limits)
     return msgspec.structs.replace(limit_range, spec=msgspec.structs.replace(limit_range.spec, limits=items))
 
 

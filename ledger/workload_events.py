@@ -6,10 +6,17 @@ from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.workload import Workload, condition, is_true
 from ledger.recorder import Recorder
-from ledger.requests import usage_of_admission
 from ledger.state import State
 from ledger.timestamps import SECOND, Timestamp
-from ledger.workloads import Answered, AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
+from ledger.workload_facts import (
+    holds_quota,
+    is_consequence,
+    is_relevant_change,
+    is_same_reservation,
+    recorded_pod_sets,
+    required_checks,
+)
+from ledger.workloads import Answered, Reservation, StaleCheck, Verdict, WorkloadState
 
 RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 """7.4.2: evictions after which a workload is back in its queue as soon as its quota is."""
@@ -131,6 +138,14 @@ class WorkloadEvents:
         self._wait(state, None)
         self._retry(state, reservation.cluster_queue)
 
+    def replace(self, state: WorkloadState) -> Reservation:
+        """8.2: a larger slice takes over; this one is out of the tables at that instant, and never waits again."""
+        reservation = self._state.take_away(state)
+        self._sharing.release(state)
+        state.withdrawn_at = self._state.now
+        state.replaced = True
+        return reservation
+
     def _is_withdrawn(self, state: WorkloadState) -> bool:
         reserved = condition(state.workload, "QuotaReserved")
         if state.withdrawn_at is None or state.reservation is not None or reserved is None:
@@ -211,6 +226,11 @@ class WorkloadEvents:
         state.priority = self._state.effective_priority(workload)
         state.order_time = self._state.order_time(state)
         self._note_eviction(state)
+        queue = self._state.forest.queues.get(reservation.cluster_queue)
+        replaced = self._state.replaced_slice(queue, state) if queue is not None else None
+        if replaced is not None:
+            given_up = self.replace(replaced.state)
+            self._recorder.released(replaced.state, given_up, "WorkloadSliceReplaced", given_up.usage)
         self._state.give(state, reservation)
         self._state.charge(state)
         if reservation.admitted:
@@ -248,7 +268,9 @@ class WorkloadEvents:
         if queue is not None:
             queue.generation += 1
         if old.status.reclaimable_pods != state.workload.status.reclaimable_pods:
-            self._reclaim_pods(state, reservation)
+            self._shrink(state, reservation, "ReclaimablePods")
+        elif old.spec.pod_sets != state.workload.spec.pod_sets:
+            self._shrink(state, reservation, "ScaledDown")
         priority = self._state.effective_priority(state.workload)
         if priority != state.priority:
             self._set_priority(state, priority)
@@ -324,8 +346,8 @@ class WorkloadEvents:
             queue.rank_holder(state)
             self._state.touched.add(queue.name)
 
-    def _reclaim_pods(self, state: WorkloadState, reservation: Reservation) -> None:
-        """2.7.2: the charge follows the pods that are left; what came back is released and retried for (7.9)."""
+    def _shrink(self, state: WorkloadState, reservation: Reservation, reason: str) -> None:
+        """2.7.2, 8.2: the charge follows the pods that are left; what came back is released and retried for (7.9)."""
         before = dict(reservation.usage)
         queue = self._state.forest.queues.get(reservation.cluster_queue)
         if queue is not None and reservation.charged:
@@ -338,8 +360,8 @@ class WorkloadEvents:
         freed = {fr: value - reservation.usage.get(fr, 0) for fr, value in before.items()}
         freed = {fr: value for fr, value in freed.items() if value > 0}
         if freed:
-            self._recorder.released(state, reservation, "ReclaimablePods", freed)
-        if reservation.admitted:
+            self._recorder.released(state, reservation, reason, freed)
+        if reservation.admitted or reason == "ScaledDown":
             self._retry(state, reservation.cluster_queue)
 
     def _note_eviction(self, state: WorkloadState) -> None:
@@ -348,7 +370,11 @@ class WorkloadEvents:
         if evicted is None or evicted.status != "True" or state.is_evicted:
             return
         reservation = state.reservation
-        if reservation is not None and not reservation.echoed and evicted.last_transition_time == reservation.evicted_before:
+        if (
+            reservation is not None
+            and not reservation.echoed
+            and evicted.last_transition_time == reservation.evicted_before
+        ):
             return
         self.mark_evicted(state, evicted.reason)
 
@@ -420,7 +446,7 @@ class WorkloadEvents:
             self.leave_queue(state)
         if self._state.known_local_queue(state.local_queue) is not None and self._state.is_queueable(state.workload):
             state.last_queued_in = state.local_queue
-        if queue is None or not self._state.is_queueable(state.workload):
+        if queue is None or state.replaced or not self._state.is_queueable(state.workload):
             self.leave_queue(state)
             return
         pending = queue.pending
@@ -449,7 +475,7 @@ class WorkloadEvents:
 
     def enter_heap(self, state: WorkloadState, queue: ClusterQueueNode) -> None:
         """4.1.4: a queue that appears takes its workloads into the heap, backoff and equivalence or not."""
-        if state.waiting_in is not None or state.reservation is not None:
+        if state.waiting_in is not None or state.reservation is not None or state.replaced:
             return
         if is_true(state.workload, "Finished") or not self._state.is_queueable(state.workload):
             return
@@ -538,75 +564,3 @@ class WorkloadEvents:
             del self._state.by_namespace[state.namespace]
         del self._state.workloads[state.key]
         self._state.devices.forget(state.key)
-
-
-def is_consequence(state: WorkloadState, new: Workload) -> bool:
-    """Whether a new object only shows what the ledger decided: an echo, an eviction, the return of a victim's quota."""
-    old = state.workload
-    if new.spec != old.spec or is_true(new, "Finished") != is_true(old, "Finished"):
-        return False
-    if (new.status.reclaimable_pods, new.status.admission_checks) != (
-        old.status.reclaimable_pods,
-        old.status.admission_checks,
-    ):
-        return False
-    reservation = state.reservation
-    if reservation is None:
-        return not holds_quota(new) and not is_relevant_change(state, old, new)
-    if not holds_quota(new):
-        return not reservation.echoed or state.evicted_reason == "Preempted"
-    admission = new.status.admission
-    assert admission is not None
-    return is_same_reservation(reservation, admission.cluster_queue, recorded_pod_sets(new))
-
-
-def holds_quota(workload: Workload) -> bool:
-    """Objects 1.5 for an active, unfinished workload: QuotaReserved is True and the admission is there."""
-    return workload.status.admission is not None and is_true(workload, "QuotaReserved")
-
-
-def recorded_pod_sets(workload: Workload) -> tuple[AssignedPodSet, ...]:
-    """What `status.admission` records, before pods became reclaimable (2.7.3)."""
-    return tuple(
-        AssignedPodSet(
-            used.name,
-            used.count,
-            {resource: used.flavors[resource] for resource in sorted(used.flavors)},
-            {resource: used.requests[resource] for resource in sorted(used.requests)},
-        )
-        for used in usage_of_admission(workload, reclaimable_pods=False)
-    )
-
-
-def is_same_reservation(reservation: Reservation, cluster_queue: str, recorded: tuple[AssignedPodSet, ...]) -> bool:
-    """Whether an object records what was decided; zero amounts may be written or left out."""
-
-    def essence(pod_set: AssignedPodSet) -> tuple[str, int, dict[str, str], dict[str, int]]:
-        used = {resource: value for resource, value in pod_set.usage.items() if value}
-        return pod_set.name, pod_set.count, {r: pod_set.flavors[r] for r in used if r in pod_set.flavors}, used
-
-    return reservation.cluster_queue == cluster_queue and [essence(p) for p in reservation.pod_sets] == [
-        essence(p) for p in recorded
-    ]
-
-
-def required_checks(queue: ClusterQueueNode, state: WorkloadState) -> list[str]:
-    """7.2.2 with an admission: the checks with at least one assigned flavor among theirs."""
-    assert state.reservation is not None
-    assigned = {flavor for pod_set in state.reservation.pod_sets for flavor in pod_set.flavors.values()}
-    return [
-        rule.name
-        for rule in queue.source.spec.admission_checks
-        if not rule.on_flavors or not assigned.isdisjoint(rule.on_flavors)
-    ]
-
-
-def is_relevant_change(state: WorkloadState, old: Workload, new: Workload) -> bool:
-    """4.5.6: whether a parked workload may fare differently than when it was last looked at."""
-    if state.evaluated_generation is not None and new.metadata.generation != state.evaluated_generation:
-        return True
-    if new.spec != old.spec or new.status.reclaimable_pods != old.status.reclaimable_pods:
-        return True
-    if new.metadata.annotations != old.metadata.annotations or new.status.preemption_gates != old.status.preemption_gates:
-        return True
-    return any(condition(new, kind) != condition(old, kind) for kind in ("Evicted", "Requeued"))

@@ -18,7 +18,7 @@ class AssignedPodSet(NamedTuple):
     """One pod set of a reservation: `usage` is for all its pods, integers as in admission 0.4."""
 
     name: str
-    count: int
+    count: int  # type: ignore[assignment]  # shadows tuple.count, which nobody calls
     flavors: dict[str, str]
     usage: dict[str, int]
 
@@ -140,7 +140,7 @@ class WorkloadState:
     keeps it out of the heap (Requeued False), `requeue_at` and `requeue_count` are its backoff, `executed_seconds` the
     time of earlier admissions, `deactivated_for` the cause for which the ledger evicted it for good, `stale_checks`
     the check states that its last eviction reset, `withdrawn_at` when its reservation was withdrawn, `requeue_order`
-    the time of an eviction that moves it back in its queue.
+    the time of an eviction that moves it back in its queue. `replaced` says that a larger slice of its job took over.
     """
 
     __slots__ = (
@@ -164,6 +164,7 @@ class WorkloadState:
         "priority",
         "problems",
         "rejection",
+        "replaced",
         "requeue_at",
         "requeue_count",
         "requeue_order",
@@ -208,6 +209,7 @@ class WorkloadState:
         self.deactivated_for = ""
         self.stale_checks: frozenset[StaleCheck] = NO_CHECKS
         self.withdrawn_at: Timestamp | None = None
+        self.replaced = False
         self.flavor_matches: dict[tuple[int, str], tuple[int, str | None]] = {}
         self.place: str | None = None
         self.stopped_loop = False
