@@ -54,7 +54,7 @@ class Owners:
         """The workloads whose owner can have made the claim's pod; none means devices nobody accounts for."""
         namespace = claim.metadata.namespace
         for pod in pods_of(claim):
-            for name in _owner_names(pod):
+            for name in owner_names(pod):
                 found = self._owners.get((namespace, name))
                 if found:
                     return tuple(found)
@@ -67,7 +67,7 @@ def pods_of(claim: ResourceClaim) -> list[str]:
     return owners or [consumer.name for consumer in claim.status.reserved_for if consumer.resource == "pods"]
 
 
-def _owner_names(pod: str) -> Iterator[str]:
+def owner_names(pod: str) -> Iterator[str]:
     """The pod's own name, then what is left of it part by part: an owner's pods are named after it."""
     yield pod
     position = pod.rfind("-")

@@ -20,6 +20,9 @@ from ledger.devices.space import Space, Spot
 from ledger.objects.workload import WorkloadSpec
 from ledger.quantity import Quantity
 
+ClaimKey = tuple[str, str]
+"""(namespace, name)."""
+
 IMPOSSIBLE = "impossible"
 """No node could ever hold the pods, if everything were free."""
 IMPOSSIBLE_NOW = "impossible-now"
@@ -41,10 +44,16 @@ class NoDevices(msgspec.Struct, frozen=True, rename="camel"):
     in_the_way: tuple[str, ...] = ()
 
 
-def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iterable[Holder]) -> Feasible | NoDevices:
+def feasible(
+    index: DeviceIndex,
+    mappings: Mappings,
+    subject: Holder,
+    held: Iterable[Holder],
+    leaving: frozenset[ClaimKey] = frozenset(),
+) -> Feasible | NoDevices:
     """`held` are the workloads that hold quota, with their pods whose claims are not allocated yet.
 
-    Allocated claims need not be named: the index knows them.
+    Allocated claims need not be named: the index knows them. Those that are `leaving` count as gone.
     """
     try:
         demands = pod_demands(index, mappings, subject)
@@ -52,7 +61,7 @@ def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iter
         return Feasible(False)
     if not demands:
         return Feasible(True)
-    places = _held_places(index, mappings, held)
+    places = _held_places(index, mappings, held, leaving)
     if places is None:
         return Feasible(False)
     units = _units(subject.name, demands)
@@ -66,7 +75,7 @@ def feasible(index: DeviceIndex, mappings: Mappings, subject: Holder, held: Iter
     spots = [spot for node in search.nodes for each in wanted for spot in search.spots(each, node)]
     blockers = sorted(places.space.in_the_way_of(spots))
     everyone = [*units, *places.units]
-    together = _search(index, _space(index), [*pods, *places.pods], everyone)
+    together = _search(index, _space(index, leaving), [*pods, *places.pods], everyone)
     lacking = shortage(together, everyone)
     if lacking is None:
         result = _attempt(together, _side_by_side(everyone)) if places.units else found
@@ -88,17 +97,22 @@ class _Holding(NamedTuple):
 class _HeldPlaces:
     """The pods of the holders at the first places there are; those that do not fit cannot be running."""
 
-    def __init__(self, version: int, mappings: Mappings, holdings: list[_Holding], space: Space) -> None:
+    def __init__(
+        self, version: int, mappings: Mappings, holdings: list[_Holding], leaving: frozenset[ClaimKey], space: Space
+    ) -> None:
         self.version = version
         self.mappings = mappings
         self.holdings = holdings
+        self.leaving = leaving
         self.space = space
         self.units: list[Unit] = []
         self.pods: list[PodDemand] = []
         self.placements: list[Placement] = []
 
 
-def _held_places(index: DeviceIndex, mappings: Mappings, held: Iterable[Holder]) -> _HeldPlaces | None:
+def _held_places(
+    index: DeviceIndex, mappings: Mappings, held: Iterable[Holder], leaving: frozenset[ClaimKey]
+) -> _HeldPlaces | None:
     """None where placing them takes too long to say anything."""
     holders = sorted(held, key=lambda each: each.name)
     holdings = [_holding(holder) for holder in holders]
@@ -107,10 +121,11 @@ def _held_places(index: DeviceIndex, mappings: Mappings, held: Iterable[Holder])
         isinstance(known, _HeldPlaces)
         and known.version == index.version
         and known.mappings is mappings
+        and known.leaving == leaving
         and known.holdings == holdings
     ):
         return known
-    places = _HeldPlaces(index.version, mappings, holdings, _space(index))
+    places = _HeldPlaces(index.version, mappings, holdings, leaving, _space(index, leaving))
     demands = _demands_of(index, mappings, holders)
     everyone = [unit for name, each in demands for unit in _units(name, each)]
     search = _search(index, places.space, [pod for _, each in demands for pod, _ in each], everyone)
@@ -133,10 +148,10 @@ def _holding(holder: Holder) -> _Holding:
     return _Holding(holder.name, holder.workload.spec, tuple(sorted(holder.pods.items())), nodes)
 
 
-def _space(index: DeviceIndex) -> Space:
-    """With nothing in use but what allocated claims have."""
+def _space(index: DeviceIndex, leaving: frozenset[ClaimKey]) -> Space:
+    """With nothing in use but what allocated claims have that stay."""
     space = Space(index)
-    for spot, consumed, user in _allocated(index):
+    for spot, consumed, user in _allocated(index, leaving):
         space.occupy(spot, consumed, user)
     return space
 
@@ -182,11 +197,11 @@ def _side_by_side(units: list[Unit]) -> list[Unit]:
     return [unit for group in groups.values() for unit in group]
 
 
-def _allocated(index: DeviceIndex) -> list[tuple[Spot, dict[str, Quantity], str]]:
+def _allocated(index: DeviceIndex, leaving: frozenset[ClaimKey]) -> list[tuple[Spot, dict[str, Quantity], str]]:
     """Every device that a claim of the cluster has, by claim (dra 16.2: also those nobody accounts for)."""
     found = []
     for key, claim in sorted(index.claims.items()):
-        allocation = claim.status.allocation
+        allocation = claim.status.allocation if key not in leaving else None
         for result in allocation.devices.results if allocation is not None else ():
             if result.admin_access:
                 continue

@@ -36,7 +36,8 @@ class ActualCost(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Settlement(msgspec.Struct, frozen=True, rename="camel"):
-    """Whole amounts over all pods of a workload; `difference` is allocated minus charged, zeros left out."""
+    """Whole amounts over all pods of a workload; `difference` is allocated minus charged, zeros left out, and
+    `by_pod_set` the same for each pod set that has any."""
 
     charged: dict[str, int]
     allocated: dict[str, int]
@@ -44,6 +45,7 @@ class Settlement(msgspec.Struct, frozen=True, rename="camel"):
     settled: int
     slots: int
     unresolved: tuple[str, ...] = ()
+    by_pod_set: dict[str, dict[str, int]] = {}
 
     @property
     def complete(self) -> bool:
@@ -162,6 +164,7 @@ def settle(charges: DeviceCharges, pods: Mapping[str, int], actuals: Iterable[Ac
     allocated = dict(total)
     settled = 0
     unresolved: list[str] = []
+    by_pod_set: dict[str, dict[str, int]] = {}
     for actual in sorted(actuals, key=lambda each: (each.claim, each.uid)):
         place = next((slot for slot in estimates if slot[1] == actual.slot and room[slot] > 0), None)
         if place is None:
@@ -171,8 +174,10 @@ def settle(charges: DeviceCharges, pods: Mapping[str, int], actuals: Iterable[Ac
             continue
         room[place] -= 1
         settled += 1
-        _add(allocated, estimates[place], -1)
-        _add(allocated, actual.amounts, 1)
+        own = by_pod_set.setdefault(place[0], {})
+        for sums in (allocated, own):
+            _add(sums, estimates[place], -1)
+            _add(sums, actual.amounts, 1)
     keys = sorted(total.keys() | allocated.keys())
     difference = {key: allocated.get(key, 0) - total.get(key, 0) for key in keys}
     return Settlement(
@@ -182,7 +187,12 @@ def settle(charges: DeviceCharges, pods: Mapping[str, int], actuals: Iterable[Ac
         settled,
         sum(pods.get(slot[0], 0) for slot in estimates),
         tuple(unresolved),
+        {name: left for name, own in sorted(by_pod_set.items()) if (left := _nonzero(own))},
     )
+
+
+def _nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {key: amounts[key] for key in sorted(amounts) if amounts[key]}
 
 
 Slot = tuple[str, str]
