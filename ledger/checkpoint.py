@@ -65,8 +65,12 @@ _OWN_BYTES: Final[dict[type[Any], tuple[Callable[[Any], bytes], Callable[[bytes]
 }
 """Parts that know their own canonical bytes."""
 
-_HEAPS: Final = frozenset({"PendingQueue._heads"})
-"""Heaps of equals: what they hold counts, not how it lies, nor how often the same entry was pushed."""
+_HEAPS: Final[dict[str, Callable[[Any], Any]]] = {
+    "FairPendingQueue._heads_of": lambda queue: _active_by_local_queue(queue),
+    "PendingQueue._heads": lambda queue: sorted(g.active[0] for g in queue._classes.values() if g.active),
+    "Timers._heap": lambda timers: sorted((at, key) for key, at in timers._deadlines.items()),
+}
+"""Heaps with lazy removal: what counts is what they must hold, not how it lies nor what is left over in them."""
 
 _FORGOTTEN: Final[dict[str, Callable[[], Any]]] = {
     "Node.potential_known": dict,
@@ -168,6 +172,14 @@ def _frame(ledger: Ledger) -> list[object]:
     return found
 
 
+def _active_by_local_queue(queue: Any) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for state in queue:
+        if queue.is_active(state):
+            found.setdefault(state.local_queue, []).append(state.heap_key)
+    return found
+
+
 def _is_carried_class(kind: type[Any]) -> bool:
     """Plain classes of this package: objects with an identity, whose slots change."""
     return (
@@ -197,7 +209,7 @@ class _Writer:
         self._getters: list[Callable[[Any], Any]] = []
         self._ordered: list[frozenset[int]] = []
         self._forgotten: list[dict[int, Callable[[], Any]]] = []
-        self._heaps: list[frozenset[int]] = []
+        self._heaps: list[dict[int, Callable[[Any], Any]]] = []
         self._texts: dict[bytes, int] = {}
         self._structs: dict[type[Any], tuple[int, list[Any]]] = {}
         self._struct_places: dict[int, tuple[None, int, int, int]] = {}
@@ -254,7 +266,7 @@ class _Writer:
             elif place in ordered:
                 row.append(self._ordered_map(value, _MAP))
             elif place in heaps:
-                row.append(self._list(sorted(set(value))))
+                row.append(self.pack(heaps[place](thing)))
             else:
                 row.append(self.pack(value))
         return row
@@ -268,7 +280,7 @@ class _Writer:
             self._getters.append(_getter(slots))
             names = [[f"{base.__name__}.{slot}" for base in kind.__mro__] for slot in slots]
             self._ordered.append(frozenset(i for i, of in enumerate(names) if not _ORDERED.isdisjoint(of)))
-            self._heaps.append(frozenset(i for i, of in enumerate(names) if not _HEAPS.isdisjoint(of)))
+            self._heaps.append({i: _HEAPS[name] for i, of in enumerate(names) for name in of if name in _HEAPS})
             self._forgotten.append(
                 {i: _FORGOTTEN[name] for i, of in enumerate(names) for name in of if name in _FORGOTTEN}
             )
