@@ -37,6 +37,7 @@ NO_CANDIDATES = "PreemptionNoCandidates"
 PENDING_PREEMPTION = "PendingPreemption"
 GATED = "PreemptionGated"
 STOPPED_LOOP = "PreemptionLoop"
+BLOCKED = "WaitingForPodsReady"
 SKIPPED = "FailedAfterNomination"
 NAMESPACE_MISMATCH = "NamespaceMismatch"
 GENERIC = ""
@@ -44,7 +45,7 @@ GENERIC = ""
 WAITING_FOR_QUOTA = "WaitingForQuota"
 WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
 
-_IMMEDIATE = frozenset({SKIPPED, PENDING_PREEMPTION})
+_IMMEDIATE = frozenset({SKIPPED, PENDING_PREEMPTION, BLOCKED})
 """4.4.3: what brings a BestEffortFIFO head back to the heap at once."""
 
 
@@ -71,6 +72,7 @@ class Surroundings(NamedTuple):
     mismatch: Callable[[WorkloadState, int, str], str | None]
     backoff_expired: Callable[[WorkloadState], bool]
     replaced_slice: Callable[[ClusterQueueNode, WorkloadState], ReplacedSlice | None]
+    blocks_admission: Callable[[], bool]
     closes_round: Callable[[Entry, Sequence[Target], Scans], Verdict | None]
 
 
@@ -114,12 +116,14 @@ class Cycle:
         self._temporary = False
         self._admitted: list[Entry] = []
         self.changed = False
+        self.blocked: WorkloadState | None = None
         self.looked_at: list[Entry] = []
         self.told: list[WorkloadState] = []
 
-    def run(self) -> Iterator[Outcome]:
-        """5.1.1. Nothing happens, and no cycle is counted, when there is no head."""
-        entries = self._pop_heads()
+    def run(self, first: WorkloadState | None = None) -> Iterator[Outcome]:
+        """5.1.1. Nothing happens, and no cycle is counted, when there is no head. `first` is the workload for which
+        everything waited (7.5.2): it goes alone."""
+        entries = self._pop_heads() if first is None else self._pop(first)
         if not entries:
             return
         self._tree.cycle += 1
@@ -133,6 +137,8 @@ class Cycle:
                 self._put_claims_back()
             if outcome is not None:
                 yield outcome
+            if self.blocked is not None:
+                break
         self._settle_tables()
         for entry in entries:
             if entry.state.reservation is None:
@@ -149,6 +155,13 @@ class Cycle:
                 state.evaluated_generation = state.generation
                 entries.append(Entry(queue, state))
         return entries
+
+    def _pop(self, first: WorkloadState) -> list[Entry]:
+        queue = first.waiting_in
+        if queue is None or not queue.active or not queue.pending.take(first):
+            return []
+        first.evaluated_generation = first.generation
+        return [Entry(queue, first)]
 
     # Nomination
 
@@ -310,6 +323,10 @@ class Cycle:
             self._skip(entry, "it no longer fits after another workload was processed")
         elif assignment.mode is Mode.PREEMPT:
             return self._preempt(entry)
+        elif self._around.blocks_admission():
+            self.blocked = entry.state
+            entry.state.memory = entry.before
+            self._refuse(entry, BLOCKED, BLOCKED, "waiting for all admitted workloads to be in PodsReady condition")
         else:
             return self._reserve(entry)
         return None
@@ -339,7 +356,7 @@ class Cycle:
         return fits
 
     def _take_replaced_out(self, entry: Entry) -> None:
-        """8.2: the reference counts a replaced slice as a victim too, in this test and in those after it, though only the
+        """8.2: the reference counts a replaced slice as a victim too, here and in the tests after it, though only the
         growth was asked for: it may hand out more than there is. The own rules do not."""
         if entry.replaced is not None and self._rules.frees_replaced_slices:
             for fr, value in entry.replaced.usage.items():
@@ -493,7 +510,12 @@ class Cycle:
         """4.4.3, 4.4.4: back to the heap, or to the inadmissible list, with the whole shape where the rule says so."""
         queue, state = entry.queue, entry.state
         pending = queue.pending
-        assert entry.verdict is not None
+        if entry.verdict is None:
+            # 7.5.2: the cycle was broken off before its turn.
+            assert self.blocked is not None
+            state.memory = entry.before
+            pending.activate(state)
+            return
         state.verdict = entry.verdict
         self.told.append(state)
         if entry.reason == PENDING_PREEMPTION:

@@ -206,6 +206,14 @@ class PendingQueue:
             state.place = IN_FLIGHT
         return state
 
+    def take(self, state: WorkloadState) -> bool:
+        """This one goes in flight, if it is offered at all."""
+        if self._by_uid.get(state.uid) is not state or not self.is_active(state):
+            return False
+        self._leave_place(state)
+        state.place = IN_FLIGHT
+        return True
+
     def retry(self, matches: Callable[[str], bool]) -> int:
         """4.7.1: move what is parked, its namespace matching, to the heap; returns how many. What is held stays: the
         end of its backoff moves it, so a million that wait cost nothing here (4.6.2)."""

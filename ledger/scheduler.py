@@ -34,7 +34,12 @@ class Scheduler:
         self._configuration: Configuration | None = None
         self._rules = rules_of(state.configuration)
         self._surroundings = Surroundings(
-            self._refuse, state.mismatch, state.backoff_expired, state.replaced_slice, self._closes_round
+            self._refuse,
+            state.mismatch,
+            state.backoff_expired,
+            state.replaced_slice,
+            state.blocks_admission,
+            self._closes_round,
         )
 
     def settle(self, trees: Sequence[Tree]) -> None:
@@ -42,8 +47,24 @@ class Scheduler:
         if self._configuration is not self._state.configuration:
             self._configuration = self._state.configuration
             self._rules = rules_of(self._state.configuration)
+        state = self._state
+        first, state.held_back = state.held_back, None
+        if first is not None:
+            # 7.5.2: the whole loop waits, for this one.
+            if state.blocks_admission():
+                state.held_back = first
+                state.kept_waiting.update(tree.queues[0].name for tree in trees if tree.queues)
+                return
+            trees = state.trees_of({*state.kept_waiting, *(tree.queues[0].name for tree in trees if tree.queues)})
+            state.kept_waiting.clear()
+        waits = False
+        if first is not None and first.waiting_in is not None:
+            waits = self._cycle(first.waiting_in.tree, first).blocked is not None
         for tree in trees:
-            self._settle(tree)
+            if not waits:
+                waits = self._settle(tree)
+            elif tree.queues:
+                state.kept_waiting.add(tree.queues[0].name)
 
     def retry(self, trees: Sequence[Tree]) -> None:
         """4.7.1: move what is parked in these trees to the heaps; trees with a circle are left out."""
@@ -56,30 +77,40 @@ class Scheduler:
                     lambda namespace, queue=queue: state.namespace_matches(queue, namespace)  # type: ignore[misc]
                 )
 
-    def _settle(self, tree: Tree) -> None:
+    def _settle(self, tree: Tree) -> bool:
+        """True when the loop has to wait for pods to be ready."""
         scans: list[Scans] = []
         while True:
-            cycle = Cycle(tree, self._state.numbers, self._rules, self._surroundings)
-            for outcome in cycle.run():
-                if isinstance(outcome, Reserved):
-                    self._reserve(cycle, outcome, tree.cycle)
-                else:
-                    self._preempt(outcome, tree.cycle)
-            for state in cycle.told:
-                self._state.told[state.uid] = state
+            cycle = self._cycle(tree)
+            if cycle.blocked is not None:
+                return True
             if cycle.changed:
                 scans = []
                 continue
             before, after = cycle.scans()
             if after == before:
-                return
+                return False
             # Without a change only flavor scans move on. One that comes round would do so for ever without a decision,
             # so it ends there. Where it ends shows at the next event: the reference is seen to make 8 such cycles, or
             # as many more as leave scans of two and of three flavors at the same place.
             scans = scans or [before]
             if after in scans and len(scans) >= 8 and len(scans) % 6 == 2:
-                return
+                return False
             scans.append(after)
+
+    def _cycle(self, tree: Tree, first: WorkloadState | None = None) -> Cycle:
+        cycle = Cycle(tree, self._state.numbers, self._rules, self._surroundings)
+        for outcome in cycle.run(first):
+            if isinstance(outcome, Reserved):
+                self._reserve(cycle, outcome, tree.cycle)
+            else:
+                self._preempt(outcome, tree.cycle)
+        for state in cycle.told:
+            self._state.told[state.uid] = state
+        if cycle.blocked is not None:
+            self._state.held_back = cycle.blocked
+            self._state.kept_waiting.add(tree.queues[0].name)
+        return cycle
 
     def _reserve(self, cycle: Cycle, outcome: Reserved, number: int) -> None:
         """7.1: the workload leaves the queue and holds quota at the same instant."""

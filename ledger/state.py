@@ -50,7 +50,9 @@ class State:
     """Everything the fold knows. `retries` and `touched` name ClusterQueues whose trees the event concerned: first
     retries take effect, then cycles run (design 5). `outside` says that the event is more than a consequence of what
     the ledger decided itself. `watched` are workloads to be looked at for what follows from a change (admission 7),
-    `restarted` those that a queue gets back after its first cycles."""
+    `restarted` those that a queue gets back after its first cycles. `not_ready` hold quota without their pods being
+    ready; `held_back` is whom the scheduling loop waits to reserve for meanwhile, `kept_waiting` names the trees that
+    wait with it (admission 7.5.2)."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -84,6 +86,9 @@ class State:
         self.told: dict[str, WorkloadState] = {}
         self.watched: dict[str, WorkloadState] = {}
         self.restarted: OrderedDict[str, WorkloadState] = OrderedDict()
+        self.not_ready: dict[str, WorkloadState] = {}
+        self.held_back: WorkloadState | None = None
+        self.kept_waiting: set[str] = set()
         self.timers = Timers()
         self.consumption = Consumption()
         self.differing_echoes = 0
@@ -359,6 +364,20 @@ class State:
             return None
         return ReplacedSlice(replaced, tuple(self.live_pod_sets(replaced)), replaced.reservation.usage)
 
+    def note_readiness(self, state: WorkloadState) -> None:
+        """7.5.2: whoever holds quota counts, admitted or not."""
+        if state.reservation is not None and not is_true(state.workload, "PodsReady"):
+            self.not_ready[state.uid] = state
+            return
+        self.not_ready.pop(state.uid, None)
+        if self.held_back is not None and not self.not_ready:
+            self.touched.update(self.kept_waiting)
+
+    def blocks_admission(self) -> bool:
+        """7.5.2: whether a reservation must wait until the pods of all who hold quota are ready."""
+        waiting = self.configuration.wait_for_pods_ready
+        return waiting is not None and waiting.block_admission and bool(self.not_ready)
+
     # Reserved workloads
 
     def give(self, state: WorkloadState, reservation: Reservation) -> None:
@@ -366,6 +385,7 @@ class State:
         state.reservation = reservation
         state.withdrawn_at = state.requeue_order = None
         self.watched[state.uid] = state
+        self.note_readiness(state)
         self.set_usage(state)
         self.reserved_in.setdefault(reservation.cluster_queue, {})[state.uid] = state
 
@@ -377,6 +397,7 @@ class State:
             queue.discharge(state)
             self.mark_rows(reservation)
         state.reservation = None
+        self.note_readiness(state)
         state.evicted_at = None
         state.evicted_reason = ""
         holders = self.reserved_in[reservation.cluster_queue]

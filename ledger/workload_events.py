@@ -88,6 +88,7 @@ class WorkloadEvents:
             self.leave_queue(state)
             self._hold(state, old)
         elif state.reservation is not None and not self._has_lost(state, state.reservation):
+            self._state.note_readiness(state)
             self._refresh_holder(state, old)
         elif state.reservation is not None:
             self._lose(state, old)
@@ -258,6 +259,7 @@ class WorkloadEvents:
         if reserved is not None and reserved.last_transition_time is not None:
             self._set_reserved_at(state, reserved.last_transition_time)
         reservation.echoed = True
+        self._state.note_readiness(state)
         self._refresh_holder(state, old)
 
     def _refresh_holder(self, state: WorkloadState, old: Workload) -> None:
