@@ -17,6 +17,7 @@ from ledger.objects.namespace import Namespace
 from ledger.objects.resource_flavor import ResourceFlavor
 from ledger.objects.runtime_class import RuntimeClass
 from ledger.objects.topology import Topology
+from ledger.objects.workload_priority_class import WorkloadPriorityClass
 from ledger.recorder import Recorder
 from ledger.state import State
 from ledger.workload_events import WorkloadEvents
@@ -31,9 +32,7 @@ PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 class ClusterEvents:
     """Applies one object at a time to the state; `None` for the new object means that it is gone."""
 
-    def __init__(
-        self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing
-    ) -> None:
+    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing) -> None:
         self._state = state
         self._recorder = recorder
         self._workloads = workloads
@@ -75,6 +74,8 @@ class ClusterEvents:
         state = self._state
         queue = state.forest.queues[new.metadata.name]
         queue.stuck = False
+        if (old.metadata.deletion_timestamp is None) != (new.metadata.deletion_timestamp is None):
+            state.watch(queue.holders.values())
         if old.spec == new.spec:
             queue.source = new
             self._refresh_activity(queue)
@@ -101,6 +102,7 @@ class ClusterEvents:
         """4.7.3: no retry. What was held in it is remembered for the day it comes back."""
         state = self._state
         queue = state.forest.queues[name]
+        self._withdraw(queue.holders.values())
         for waiting in list(queue.pending):
             self._workloads.leave_queue(waiting)
         for holder in list(queue.holders.values()):
@@ -232,15 +234,21 @@ class ClusterEvents:
         replaced = old is not None and new is not None and old.metadata.uid != new.metadata.uid
         self._sharing.local_queue_changed(key, replaced=replaced)
         now_known = state.known_local_queue(key)
-        moved = was_known is not None and now_known is not None and (
-            was_known.spec.cluster_queue != now_known.spec.cluster_queue
-            or was_known.metadata.uid != now_known.metadata.uid
+        moved = (
+            was_known is not None
+            and now_known is not None
+            and (
+                was_known.spec.cluster_queue != now_known.spec.cluster_queue
+                or was_known.metadata.uid != now_known.metadata.uid
+            )
         )
         if old is not None and new is not None and old.spec.stop_policy != new.spec.stop_policy:
             members = state.by_local_queue.get(key, {}).values()
             state.watch(member for member in members if member.reservation is not None)
             if new.spec.stop_policy == "None":
                 state.restart(members, LOCAL_QUEUE_STOPPED)
+        if old is not None and (new is None or replaced):
+            self._withdraw(state.by_local_queue.get(key, {}).values())
         if was_known is not None and (now_known is None or moved):
             for waiting in _by_key(state.by_local_queue.get(key, {}).values()):
                 self._workloads.leave_queue(waiting)
@@ -248,6 +256,12 @@ class ClusterEvents:
             queue = state.forest.queues.get(now_known.spec.cluster_queue)
             if queue is not None:
                 self._take_workloads_of(key, queue)
+
+    def _withdraw(self, members: Iterable[WorkloadState]) -> None:
+        """7.6: their queue is gone; what was admitted runs on."""
+        for holder in _by_key(members):
+            if holder.reservation is not None and not holder.reservation.admitted and not holder.is_evicted:
+                self._workloads.withdraw(holder, "Misconfigured")
 
     def _take_workloads_of(self, local_queue: tuple[str, str], queue: ClusterQueueNode) -> None:
         if self._state.known_local_queue(local_queue) is None:
@@ -304,6 +318,13 @@ class ClusterEvents:
         for queue in queues:
             if self._refresh_activity(queue):
                 self._state.retry_tree_of(queue.name)
+
+    def workload_priority_class(self, old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None) -> None:
+        """1.6.1: created anew or changed, it rewrites the priority of all that name it; one that is gone, nothing."""
+        if new is None or (old is not None and (old.value, old.metadata.uid) == (new.value, new.metadata.uid)):
+            return
+        for workload in _by_key(self._state.by_priority_class.get(new.metadata.name, {}).values()):
+            self._workloads.follow_class(workload, new.value)
 
     # What requests and nomination depend on
 

@@ -61,6 +61,7 @@ class Ledger:
             "LimitRange": cluster_events.limit_range,
             "RuntimeClass": cluster_events.runtime_class,
             "Configuration": cluster_events.configuration,
+            "WorkloadPriorityClass": cluster_events.workload_priority_class,
             "DeviceClass": device_events.device_object,
             "ResourceSlice": device_events.device_object,
             "ResourceClaim": device_events.device_object,

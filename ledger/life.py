@@ -126,7 +126,12 @@ class Life:
             (CLUSTER_QUEUE_STOPPED, "ClusterQueue", None if queue is None else queue.source),
         )
         for reason, kind, source in stops:
-            if source is None or source.spec.stop_policy == "None":
+            if source is None:
+                continue
+            if source.metadata.deletion_timestamp is not None and not reservation.admitted:
+                self._workloads.withdraw(state, "Misconfigured")
+                return True
+            if source.spec.stop_policy == "None":
                 continue
             if not reservation.admitted:
                 self._workloads.withdraw(state, "Suspended")

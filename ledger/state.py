@@ -31,7 +31,6 @@ from ledger.objects.workload import (
     condition,
     is_true,
 )
-from ledger.objects.workload_priority_class import WorkloadPriorityClass
 from ledger.requests import admissibility_problems, scheduling_shape, total_requests
 from ledger.rows import CountedResource, SourceName
 from ledger.selectors import UnparsableAffinity, affinity_matches, match_labels, untolerated_taint
@@ -68,11 +67,11 @@ class State:
         self.runtime_classes: dict[str, RuntimeClass] = {}
         self.admission_checks: dict[str, AdmissionCheck] = {}
         self.topologies: dict[str, Topology] = {}
-        self.priority_classes: dict[str, WorkloadPriorityClass] = {}
         self.devices = DeviceIndex()
         self.workloads: dict[NAMESPACED_NAME, WorkloadState] = {}
         self.by_local_queue: dict[NAMESPACED_NAME, dict[str, WorkloadState]] = {}
         self.by_namespace: dict[str, dict[str, WorkloadState]] = {}
+        self.by_priority_class: dict[str, dict[str, WorkloadState]] = {}
         self.reserved_in: dict[str, dict[str, WorkloadState]] = {}
         self.queues_by_flavor: dict[str, set[str]] = {}
         self.queues_by_check: dict[str, set[str]] = {}
@@ -220,7 +219,7 @@ class State:
     def prepare(self, state: WorkloadState) -> None:
         """Section 2 and 4.3: what the queue needs to know of a waiting workload."""
         workload = state.workload
-        state.priority = self.effective_priority(workload)
+        state.priority = self.effective_priority(state)
         state.order_time = self.order_time(state)
         limits = self.limit_ranges_of(state.namespace)
         answer = self.devices.charges(workload, self.configuration)
@@ -280,9 +279,12 @@ class State:
         found = [ranges[name] for name in sorted(ranges)]
         return [without_defaults(limit_range) for limit_range in found] if self.repeats_reference else found
 
-    def effective_priority(self, workload: Workload) -> int:
+    def effective_priority(self, state: WorkloadState) -> int:
         """1.7.1, R0.10."""
+        workload, of_class = state.workload, state.class_priority
         priority = workload.spec.priority or 0
+        if of_class is not None and of_class.seen == workload.spec.priority:
+            priority = of_class.value
         if self.configuration.gate("PriorityBoost"):
             priority += _signed(workload.metadata.annotations.get(PRIORITY_BOOST, ""))
         return priority

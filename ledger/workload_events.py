@@ -13,10 +13,11 @@ from ledger.workload_facts import (
     is_consequence,
     is_relevant_change,
     is_same_reservation,
+    priority_class_of,
     recorded_pod_sets,
     required_checks,
 )
-from ledger.workloads import Answered, Reservation, StaleCheck, Verdict, WorkloadState
+from ledger.workloads import Answered, ClassPriority, Reservation, StaleCheck, Verdict, WorkloadState
 
 RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 """7.4.2: evictions after which a workload is back in its queue as soon as its quota is."""
@@ -65,6 +66,7 @@ class WorkloadEvents:
         self._state.workloads[state.key] = state
         self._state.by_namespace.setdefault(state.namespace, {})[state.uid] = state
         self._state.by_local_queue.setdefault(state.local_queue, {})[state.uid] = state
+        self._follow_class_name(state, None)
         self._take_life(state, None)
         self._take_executed(state, None)
         if is_true(state.workload, "Finished") or not state.workload.spec.active:
@@ -77,6 +79,7 @@ class WorkloadEvents:
     def _change(self, state: WorkloadState, workload: Workload) -> None:
         old, state.workload = state.workload, workload
         self._follow_queue_name(state, workload)
+        self._follow_class_name(state, old)
         self._take_life(state, old)
         if is_true(workload, "Finished"):
             self._end(state, "Finished", news=not is_true(old, "Finished"))
@@ -224,7 +227,7 @@ class WorkloadEvents:
         admitted = condition(workload, "Admitted")
         if reservation.admitted and admitted is not None and admitted.last_transition_time is not None:
             reservation.admitted_at = admitted.last_transition_time
-        state.priority = self._state.effective_priority(workload)
+        state.priority = self._state.effective_priority(state)
         state.order_time = self._state.order_time(state)
         self._note_eviction(state)
         queue = self._state.forest.queues.get(reservation.cluster_queue)
@@ -273,7 +276,7 @@ class WorkloadEvents:
             self._shrink(state, reservation, "ReclaimablePods")
         elif old.spec.pod_sets != state.workload.spec.pod_sets:
             self._shrink(state, reservation, "ScaledDown")
-        priority = self._state.effective_priority(state.workload)
+        priority = self._state.effective_priority(state)
         if priority != state.priority:
             self._set_priority(state, priority)
         state.order_time = self._state.order_time(state)
@@ -331,9 +334,22 @@ class WorkloadEvents:
         self._rerank(state, lambda: setattr(state, "priority", priority))
         reservation = state.reservation
         assert reservation is not None
-        reference = state.workload.spec.priority_class_ref
-        if reference is not None and reference.kind == "WorkloadPriorityClass":
+        if priority_class_of(state.workload):
             self._retry(state, reservation.cluster_queue)
+
+    def follow_class(self, state: WorkloadState, value: int) -> None:
+        """1.6.1: a changed WorkloadPriorityClass rewrites the priority of a workload that names it, running or not."""
+        workload = state.workload
+        if is_true(workload, "Finished") or self._state.effective_priority(state) == value:
+            return
+        state.class_priority = ClassPriority(value, workload.spec.priority)
+        if state.reservation is not None:
+            self._set_priority(state, self._state.effective_priority(state))
+        elif state.waiting_in is not None:
+            queue = state.waiting_in
+            queue.pending.lift(state)
+            self._state.prepare(state)
+            self._place(state, queue)
 
     def _rerank(self, state: WorkloadState, change: object) -> None:
         """Change what victims are ordered by, keeping the queue's order of holders."""
@@ -552,6 +568,20 @@ class WorkloadEvents:
         state.local_queue = local_queue
         self._state.by_local_queue.setdefault(local_queue, {})[state.uid] = state
 
+    def _follow_class_name(self, state: WorkloadState, old: Workload | None, *, gone: bool = False) -> None:
+        """Which workloads name a WorkloadPriorityClass (1.6.1)."""
+        before = priority_class_of(old) if old is not None else ""
+        now = "" if gone else priority_class_of(state.workload)
+        if before == now:
+            return
+        index = self._state.by_priority_class
+        if before:
+            del index[before][state.uid]
+            if not index[before]:
+                del index[before]
+        if now:
+            index.setdefault(now, {})[state.uid] = state
+
     def _unindex_local_queue(self, state: WorkloadState) -> None:
         peers = self._state.by_local_queue[state.local_queue]
         del peers[state.uid]
@@ -559,6 +589,7 @@ class WorkloadEvents:
             del self._state.by_local_queue[state.local_queue]
 
     def _forget(self, state: WorkloadState) -> None:
+        self._follow_class_name(state, state.workload, gone=True)
         self._unindex_local_queue(state)
         peers = self._state.by_namespace[state.namespace]
         del peers[state.uid]

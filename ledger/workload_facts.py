@@ -28,6 +28,12 @@ def is_consequence(state: WorkloadState, new: Workload) -> bool:
     return is_same_reservation(reservation, admission.cluster_queue, recorded_pod_sets(new))
 
 
+def priority_class_of(workload: Workload) -> str:
+    """The WorkloadPriorityClass that it names, if it names one."""
+    reference = workload.spec.priority_class_ref
+    return reference.name if reference is not None and reference.kind == "WorkloadPriorityClass" else ""
+
+
 def holds_quota(workload: Workload) -> bool:
     """Objects 1.5 for an active, unfinished workload: QuotaReserved is True and the admission is there."""
     return workload.status.admission is not None and is_true(workload, "QuotaReserved")

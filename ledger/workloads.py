@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ledger.devices.charges import DeviceCharges
 from ledger.devices.rejection import DeviceRejection
+from ledger.devices.settlement import Settlement
 from ledger.objects.workload import Workload
 from ledger.requests import PodSetRequests, Problem
 from ledger.timestamps import Timestamp
@@ -23,6 +25,16 @@ class AssignedPodSet(NamedTuple):
     usage: dict[str, int]
 
 
+class SettledClaims(NamedTuple):
+    """What a workload was charged for devices against what its claims have, and the devices."""
+
+    settlement: Settlement
+    devices: tuple[str, ...]
+
+
+NO_AMOUNTS: Final[Mapping[str, Mapping[str, int]]] = {}
+
+
 class Reservation:
     """Quota held by one workload.
 
@@ -31,7 +43,8 @@ class Reservation:
     reservation: before that an object without it is merely old news, after that it is a loss. `evicted_before` and
     `lost_before` are the times of Evicted and of QuotaReserved False that the object carried when it was reserved, to
     tell old news from a loss before the first echo. `admitted_at` is when it was admitted, by the ledger's own time
-    until an echo says better.
+    until an echo says better. `settled` is the last settlement of its claims, `reductions` by how much a pod set counts
+    less because of it, and `drift` what is allocated per flavor-resource beyond what counts.
     """
 
     __slots__ = (
@@ -39,12 +52,15 @@ class Reservation:
         "admitted_at",
         "charged",
         "cluster_queue",
+        "drift",
         "echoed",
         "evicted_before",
         "flavor_resources",
         "lost_before",
         "pod_sets",
+        "reductions",
         "reserved_at",
+        "settled",
         "usage",
     )
 
@@ -70,6 +86,9 @@ class Reservation:
         self.charged = False
         self.usage: dict[int, int] = {}
         self.flavor_resources: frozenset[int] = frozenset()
+        self.settled: SettledClaims | None = None
+        self.reductions: Mapping[str, Mapping[str, int]] = NO_AMOUNTS
+        self.drift: Mapping[int, int] = {}
 
 
 class FlavorMemory(NamedTuple):
@@ -113,6 +132,14 @@ class Verdict(NamedTuple):
     passed_over: tuple[PassedOver, ...] = ()
     members: tuple[str, ...] = ()
     rounds: tuple[int, ...] = ()
+    in_the_way: tuple[str, ...] = ()
+
+
+class ClassPriority(NamedTuple):
+    """1.6: the priority that a changed WorkloadPriorityClass writes, until the object's own moves away from `seen`."""
+
+    value: int
+    seen: int | None
 
 
 class StaleCheck(NamedTuple):
@@ -157,8 +184,10 @@ class WorkloadState:
         "key",
         "local_queue",
         "memory",
+        "no_devices",
         "last_queued_in",
         "order_time",
+        "class_priority",
         "place",
         "pod_sets",
         "priority",
@@ -189,6 +218,7 @@ class WorkloadState:
         self.local_queue: tuple[str, str] = (metadata.namespace, workload.spec.queue_name)
         self.last_queued_in: tuple[str, str] | None = None
         self.priority = 0
+        self.class_priority: ClassPriority | None = None
         self.order_time = 0
         self.pod_sets: tuple[PodSetRequests, ...] | None = None
         self.problems: tuple[Problem, ...] = ()
@@ -217,6 +247,7 @@ class WorkloadState:
         self.waiting_in: ClusterQueueNode | None = None
         self.victim_key: tuple[int, int, str] | None = None
         self.verdict: Verdict | None = None
+        self.no_devices: Verdict | None = None
         self.told: tuple[str, str] | None = None
 
     @property
