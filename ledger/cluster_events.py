@@ -382,7 +382,8 @@ class ClusterEvents:
         state.watch(state.workloads.values())
         for name in sorted(state.forest.queues):
             state.retry_tree_of(name)
-            state.dirty_shares.add(name)
+            # What a row counts, and in which units it is written, follows from the mappings.
+            self._mark_all_rows(state.forest.queues[name])
 
     def _prepare_again(self, workloads: Iterable[WorkloadState]) -> None:
         for waiting in _by_key(workloads):

@@ -24,6 +24,10 @@ class DeviceEvents:
 
     def device_object(self, old: DeviceObject | None, new: DeviceObject | None) -> None:
         self._price_again(self._index.apply(old, new))
+        if isinstance(new or old, DeviceClass):
+            # What a row counts names the extended resources of its classes.
+            for name, queue in self._state.forest.queues.items():
+                self._state.dirty_rows.update((name, fr) for fr in {*queue.nominal, *queue.usage})
 
     def node(self, old: Node | None, new: Node | None) -> None:
         self._price_again(self._index.apply_node(old, new))
