@@ -41,13 +41,15 @@ class Timers:
     def set(self, key: TimerKey, deadline: int | None) -> None:
         """The deadline from now on, None for no deadline."""
         if deadline is None:
-            self._deadlines.pop(key, None)
+            if self._deadlines.pop(key, None) is not None:
+                self._drop_stale()
         elif self._deadlines.get(key) != deadline:
             self._deadlines[key] = deadline
             heappush(self._heap, (deadline, key))
             if len(self._heap) > 2 * len(self._deadlines) + _SLACK:
                 self._heap = [(at, of) for of, at in self._deadlines.items()]
                 heapify(self._heap)
+            self._drop_stale()
 
     def set_once(self, key: TimerKey, deadline: int) -> None:
         """The deadline, unless there is one already."""
@@ -55,14 +57,8 @@ class Timers:
             self.set(key, deadline)
 
     def next_deadline(self) -> Timestamp | None:
-        """The earliest deadline there is."""
-        heap = self._heap
-        while heap:
-            deadline, key = heap[0]
-            if self._deadlines.get(key) == deadline:
-                return Timestamp(deadline)
-            heappop(heap)
-        return None
+        """The earliest deadline there is. Asking changes nothing."""
+        return Timestamp(self._heap[0][0]) if self._heap else None
 
     def pop_due(self, now: Timestamp) -> TimerKey | None:
         """The first whose deadline has come; its deadline is gone with it."""
@@ -71,4 +67,11 @@ class Timers:
             return None
         _, key = heappop(self._heap)
         del self._deadlines[key]
+        self._drop_stale()
         return key
+
+    def _drop_stale(self) -> None:
+        """The first of the heap is always one that counts."""
+        heap = self._heap
+        while heap and self._deadlines.get(heap[0][1]) != heap[0][0]:
+            heappop(heap)

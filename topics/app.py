@@ -19,6 +19,7 @@ from topics.partitions import Partitions
 from topics.recovery import LogMismatch
 from topics.settings import Settings
 from topics.table import QuotaTable
+from topics.ticks import TickProducer
 from topics.topic import Topics
 from topics.transaction import InsideTransaction
 from topics.transport import ChunkTransport
@@ -136,6 +137,7 @@ def new_app(
             await app.partitions.apply(place.partition, event.value)
 
     app.agent(events, name="ledger", concurrency=1, isolated_partitions=True)(ledger)
+    app.task(TickProducer(settings, topics, app.partitions.opened).run)
     return app
 
 

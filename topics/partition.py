@@ -21,6 +21,7 @@ from topics.folding import FoldFactory, RowKey
 from topics.reader import Record, read_to_end
 from topics.recovery import SLICE_SECONDS, LogMismatch, Recovered, recover
 from topics.settings import Settings
+from topics.ticks import LIVE
 from topics.topic import Topics
 from topics.transaction import InsideTransaction, Outbox, commit, new_producer
 
@@ -118,12 +119,24 @@ class Partition:
         self._checkpoint_time = 0
         self._decisions_from = 0
         self.stopped: dict[str, int] = {}
+        self.live: dict[str, bool] = {}
+        self.opened_at = 0
         self.recovered_events = 0
 
     @property
     def transactional_id(self) -> str:
         """One id per input partition, the same whoever owns it: that is what fences a zombie."""
         return f"{self._settings.group_id}-{self.number}"
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened and not self._closed
+
+    @property
+    def clusters(self) -> Mapping[str, Any]:
+        """The ledgers here that go on; a fold that is none has no clusters."""
+        clusters: Mapping[str, Any] = getattr(self.fold, "clusters", {})
+        return {name: ledger for name, ledger in clusters.items() if name not in self.stopped}
 
     async def open(self) -> None:
         """Fence the previous owner, then fold what it applied, meeting every recorded decision."""
@@ -134,6 +147,7 @@ class Partition:
             recovered = await recover(_Keeping(self.fold, self.table), self._settings, self._topics, self.number)
             self.next_offset = recovered.next_offset
             await self._take_over(recovered)
+            self.opened_at = time.time_ns() // 1000
             self._opened = True
             seconds = time.monotonic() - began
             metrics.recovered(self.number, recovered.events, seconds)
@@ -242,8 +256,10 @@ class Partition:
                 )
             self.next_offset = offset + 1
             at = getattr(outcome, "at", None)
-            if at is not None and at > self._log_time:
-                self._log_time = at
+            if at is not None:
+                self._log_time = max(self._log_time, at)
+                if record.key is not None:
+                    self.live[record.key.decode(errors="replace")] = abs(at - record.timestamp * 1000) < LIVE
             if time.monotonic() - turn > SLICE_SECONDS:
                 await asyncio.sleep(0)
                 turn = time.monotonic()

@@ -28,6 +28,10 @@ class Partitions:
         self._applying: set[asyncio.Task[None]] = set()
         self.chunk_done = asyncio.Event()
 
+    def opened(self) -> list[Partition]:
+        """Those that know all that was applied before."""
+        return [partition for partition in self._owned.values() if partition.is_open]
+
     async def reassign(self, numbers: set[int]) -> None:
         """Own these partitions and no others. A partition that stays keeps its state: its producer guards it."""
         for number in sorted(self._owned.keys() - numbers):
