@@ -22,11 +22,16 @@ VictimKey = tuple[int, int, str]
 class ResourceGroup:
     """1.1: resources that share a list of flavors; the order of flavors is the search order (5.3)."""
 
-    __slots__ = ("flavor_resources", "flavors", "resources")
+    __slots__ = ("flavor_resources", "flavors", "index", "resources")
 
     def __init__(
-        self, flavors: tuple[str, ...], resources: tuple[str, ...], flavor_resources: tuple[dict[str, int], ...]
+        self,
+        index: int,
+        flavors: tuple[str, ...],
+        resources: tuple[str, ...],
+        flavor_resources: tuple[dict[str, int], ...],
     ) -> None:
+        self.index = index
         self.flavors = flavors
         self.resources = frozenset(resources)
         self.flavor_resources = flavor_resources
@@ -102,9 +107,8 @@ class ClusterQueueNode(Node):
             for flavor in group.flavors:
                 tables.append({quota.name: numbers.number(flavor.name, quota.name) for quota in flavor.resources})
                 take_flavor_quota(self, flavor, numbers)
-            groups.append(
-                ResourceGroup(tuple(f.name for f in group.flavors), tuple(group.covered_resources), tuple(tables))
-            )
+            names = tuple(flavor.name for flavor in group.flavors)
+            groups.append(ResourceGroup(len(groups), names, tuple(group.covered_resources), tuple(tables)))
         self.groups = tuple(groups)
         self.group_of = {resource: group for group in groups for resource in group.resources}
 

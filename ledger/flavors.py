@@ -87,6 +87,8 @@ class FlavorSearch:
 
     def _pod_set_groups(self, pod_sets: Sequence[PodSetRequests]) -> list[list[int]]:
         """5.3.2: pod sets that name the same group stand together, at the position of the first."""
+        if len(pod_sets) == 1:
+            return [[0]]
         spec_sets = self._state.workload.spec.pod_sets
         groups: list[list[int]] = []
         named: dict[str, list[int]] = {}
@@ -107,7 +109,8 @@ class FlavorSearch:
         """5.3.3, 5.3.4: a flavor for every resource of the group, its mode, and whether the next group may follow."""
         flavors: dict[str, ResourceAssignment] = {}
         mode = Mode.FIT
-        for resource in fnv1a_order(requests):
+        ordered = fnv1a_order(requests)
+        for resource in ordered:
             if resource in flavors:
                 continue
             group = self._queue.group_of.get(resource)
@@ -116,7 +119,7 @@ class FlavorSearch:
                     continue
                 self._pass_over(members, "", resource, "NotCovered")
                 return {}, Mode.NO_FIT, False
-            covered = [name for name in fnv1a_order(requests) if name in group.resources]
+            covered = [name for name in ordered if name in group.resources]
             found = self._search(members, group, covered, requests)
             if found is None:
                 return {}, Mode.NO_FIT, False
@@ -132,7 +135,7 @@ class FlavorSearch:
         self, members: list[int], group: ResourceGroup, resources: list[str], requests: Mapping[str, int]
     ) -> tuple[dict[str, ResourceAssignment], GranularMode] | None:
         """5.3.5: the flavor of one resource group for one pod set group; None when there is none."""
-        group_index = self._queue.groups.index(group)
+        group_index = group.index
         opener = resources[0]
         best: tuple[str, dict[str, GranularMode], int] | None = None
         best_mode = _WORST
