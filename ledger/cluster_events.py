@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ledger.admission_sharing import AdmissionSharing
+from ledger.allocations import Allocations
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.admission_check import AdmissionCheck
 from ledger.objects.cluster_queue import ClusterQueue
@@ -32,11 +33,19 @@ PROVISIONING = "kueue.x-k8s.io/provisioning-request"
 class ClusterEvents:
     """Applies one object at a time to the state; `None` for the new object means that it is gone."""
 
-    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing) -> None:
+    def __init__(
+        self,
+        state: State,
+        recorder: Recorder,
+        workloads: WorkloadEvents,
+        sharing: AdmissionSharing,
+        allocations: Allocations,
+    ) -> None:
         self._state = state
         self._recorder = recorder
         self._workloads = workloads
         self._sharing = sharing
+        self._allocations = allocations
 
     # ClusterQueues
 
@@ -378,6 +387,7 @@ class ClusterEvents:
         if not changed:
             return
         self._sharing.restart()
+        self._allocations.restart()
         self._prepare_again(state.workloads.values())
         state.watch(state.workloads.values())
         for name in sorted(state.forest.queues):

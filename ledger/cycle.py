@@ -39,6 +39,7 @@ GATED = "PreemptionGated"
 STOPPED_LOOP = "PreemptionLoop"
 BLOCKED = "WaitingForPodsReady"
 SKIPPED = "FailedAfterNomination"
+NO_DEVICES = "NoDevices"
 NAMESPACE_MISMATCH = "NamespaceMismatch"
 GENERIC = ""
 
@@ -63,6 +64,7 @@ class CycleRules(NamedTuple):
     fungibility: bool
     ignore_undeclared: bool
     frees_replaced_slices: bool
+    asks_devices: bool
 
 
 class Surroundings(NamedTuple):
@@ -73,6 +75,7 @@ class Surroundings(NamedTuple):
     backoff_expired: Callable[[WorkloadState], bool]
     replaced_slice: Callable[[ClusterQueueNode, WorkloadState], ReplacedSlice | None]
     blocks_admission: Callable[[], bool]
+    lacks_devices: Callable[[Entry], Verdict | None]
     closes_round: Callable[[Entry, Sequence[Target], Scans], Verdict | None]
 
 
@@ -173,6 +176,8 @@ class Cycle:
             return False
         self._forget_outdated_memory(entry)
         memory = entry.state.memory
+        if memory is None or not memory.has_pending_flavors:
+            entry.state.no_devices = None
         entry.replaced = self._around.replaced_slice(entry.queue, entry.state)
         self._assign(entry, start=memory.tried if memory is not None else ())
         return True
@@ -321,6 +326,8 @@ class Cycle:
             self._skip(entry, "its victims are claimed by another workload")
         elif not self._fits(entry):
             self._skip(entry, "it no longer fits after another workload was processed")
+        elif self._rules.asks_devices and (lacking := self._around.lacks_devices(entry)) is not None:
+            entry.verdict, entry.reason = lacking, NO_DEVICES
         elif assignment.mode is Mode.PREEMPT:
             return self._preempt(entry)
         elif self._around.blocks_admission():
@@ -516,6 +523,9 @@ class Cycle:
             state.memory = entry.before
             pending.activate(state)
             return
+        if state.no_devices is not None and entry.reason in (NO_FIT, NO_CANDIDATES):
+            # dra 17: no later flavor has quota; one before had, and no devices.
+            entry.verdict, entry.reason = state.no_devices, NO_DEVICES
         state.verdict = entry.verdict
         self.told.append(state)
         if entry.reason == PENDING_PREEMPTION:

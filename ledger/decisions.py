@@ -210,7 +210,8 @@ class Requeued(_Record, frozen=True, kw_only=True, tag="Requeued"):
 
 
 class Pending(_Record, frozen=True, kw_only=True, tag="Pending"):
-    """The verdict on a waiting workload changed. `members` and `round` name a preemption loop that was stopped."""
+    """The verdict on a waiting workload changed. `members` and `round` name a preemption loop that was stopped,
+    `in_the_way` the workloads and claims that have the devices it would need."""
 
     workload: WorkloadReference
     cluster_queue: str
@@ -221,6 +222,7 @@ class Pending(_Record, frozen=True, kw_only=True, tag="Pending"):
     considered: list[FlavorPassedOver] = []
     members: list[str] = []
     round: list[int] = []
+    in_the_way: list[str] = []
     prev: str
     hash: str = ""
 
@@ -271,6 +273,26 @@ class QuotaChanged(_Record, frozen=True, kw_only=True, tag="QuotaChanged"):
     hash: str = ""
 
 
+class Settled(_Record, frozen=True, kw_only=True, tag="Settled"):
+    """What the claims of a workload are really given, against what it was charged for devices, by quota key.
+
+    `difference` is `allocated` less `charged`; of `slots` claims so many are `settled`, the others stand in `allocated`
+    with their charge. `unresolved` are devices about which too little is known to price them.
+    """
+
+    workload: WorkloadReference
+    cluster_queue: str
+    charged: dict[str, str]
+    allocated: dict[str, str]
+    difference: dict[str, str] = {}
+    slots: int
+    settled: int
+    devices: list[str] = []
+    unresolved: list[str] = []
+    prev: str
+    hash: str = ""
+
+
 Decision = (
     QuotaReserved
     | Admitted
@@ -282,6 +304,7 @@ Decision = (
     | Inadmissible
     | ShareChanged
     | QuotaChanged
+    | Settled
 )
 
 DECISION_TYPES: Final = (
@@ -295,6 +318,7 @@ DECISION_TYPES: Final = (
     Inadmissible,
     ShareChanged,
     QuotaChanged,
+    Settled,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.allocations import Allocations
 from ledger.devices.index import DeviceIndex, WorkloadKey
 from ledger.devices.objects import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from ledger.objects.node import Node
@@ -14,23 +15,41 @@ DeviceObject = DeviceClass | ResourceClaim | ResourceClaimTemplate | ResourceSli
 class DeviceEvents:
     """Applies one object at a time to the index of devices; `None` for the new object means that it is gone."""
 
-    def __init__(self, state: State, workloads: WorkloadEvents) -> None:
+    def __init__(self, state: State, workloads: WorkloadEvents, allocations: Allocations) -> None:
         self._state = state
         self._workloads = workloads
+        self._allocations = allocations
 
     @property
     def _index(self) -> DeviceIndex:
         return self._state.devices
 
     def device_object(self, old: DeviceObject | None, new: DeviceObject | None) -> None:
-        self._price_again(self._index.apply(old, new))
+        self._take(self._index.apply(old, new))
         if isinstance(new or old, DeviceClass):
             # What a row counts names the extended resources of its classes.
             for name, queue in self._state.forest.queues.items():
                 self._state.dirty_rows.update((name, fr) for fr in {*queue.nominal, *queue.usage})
+        if isinstance(new, ResourceSlice):
+            self._allocations.slices()
+
+    def claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Its allocation is what settlements are made of."""
+        self._take(self._index.apply(old, new))
+        if new is not None:
+            self._allocations.claim(new, gone=False)
+        elif old is not None:
+            self._allocations.claim(old, gone=True)
 
     def node(self, old: Node | None, new: Node | None) -> None:
-        self._price_again(self._index.apply_node(old, new))
+        self._take(self._index.apply_node(old, new))
+
+    def _take(self, keys: tuple[WorkloadKey, ...]) -> None:
+        """What waits for devices is looked at again, and what read the object is priced again."""
+        if self._state.short_of_devices:
+            self._state.retry_short_of_devices()
+        self._price_again(keys)
+        self._allocations.charges_of(keys)
 
     def _price_again(self, keys: tuple[WorkloadKey, ...]) -> None:
         """Q1, Q4: those whose last answer read what changed; who holds quota keeps its price (Q3)."""

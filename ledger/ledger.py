@@ -11,9 +11,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ledger.admission_sharing import AdmissionSharing
+from ledger.allocations import Allocations
 from ledger.cluster_events import ClusterEvents
 from ledger.decisions import Cause, DecisionRecord
 from ledger.device_events import DeviceEvents
+from ledger.device_room import DeviceRoom
+from ledger.devices.objects import ResourceSlice, without_devices
 from ledger.events import Event, EventType
 from ledger.life import Life
 from ledger.objects.decoding import UnknownKind
@@ -22,6 +25,7 @@ from ledger.objects.workload import Workload
 from ledger.recorder import Recorder
 from ledger.rows import Row, RowKey, row_of
 from ledger.scheduler import Scheduler
+from ledger.settlements import Settlements
 from ledger.shares import Share, share_of
 from ledger.state import State, timer_of_tree
 from ledger.timers import LOCAL_QUEUE, RETRY, TimerKey
@@ -45,10 +49,16 @@ class Ledger:
         self.state = State(cluster)
         self.recorder = Recorder(self.state)
         self._sharing = AdmissionSharing(self.state, self.recorder)
-        self._workload_events = WorkloadEvents(self.state, self.recorder, self._sharing)
-        cluster_events = ClusterEvents(self.state, self.recorder, self._workload_events, self._sharing)
-        device_events = DeviceEvents(self.state, self._workload_events)
-        self._scheduler = Scheduler(self.state, self.recorder, self._workload_events, self._sharing)
+        self._allocations = Allocations(self.state)
+        self._workload_events = WorkloadEvents(self.state, self.recorder, self._sharing, self._allocations)
+        self._settlements = Settlements(self.state, self.recorder, self._workload_events, self._allocations)
+        cluster_events = ClusterEvents(
+            self.state, self.recorder, self._workload_events, self._sharing, self._allocations
+        )
+        device_events = DeviceEvents(self.state, self._workload_events, self._allocations)
+        self._scheduler = Scheduler(
+            self.state, self.recorder, self._workload_events, self._sharing, DeviceRoom(self.state, self._allocations)
+        )
         self._life = Life(self.state, self.recorder, self._workload_events)
         self._handlers: dict[str, Callable[[Any, Any], None]] = {
             "ClusterQueue": cluster_events.cluster_queue,
@@ -60,11 +70,11 @@ class Ledger:
             "Namespace": cluster_events.namespace,
             "LimitRange": cluster_events.limit_range,
             "RuntimeClass": cluster_events.runtime_class,
-            "Configuration": cluster_events.configuration,
             "WorkloadPriorityClass": cluster_events.workload_priority_class,
+            "Configuration": cluster_events.configuration,
             "DeviceClass": device_events.device_object,
             "ResourceSlice": device_events.device_object,
-            "ResourceClaim": device_events.device_object,
+            "ResourceClaim": device_events.claim,
             "ResourceClaimTemplate": device_events.device_object,
             "Node": device_events.node,
             "Workload": self._workload,
@@ -166,7 +176,7 @@ class Ledger:
             return
         if old is not None and old.metadata.uid != metadata.uid:
             self._bury(old.metadata.uid, metadata.resource_version)
-        objects[key] = new
+        objects[key] = without_devices(new) if isinstance(new, ResourceSlice) else new
         handler = self._handlers.get(kind)
         if handler is not None:
             self.state.outside |= handler != self._workload
@@ -201,7 +211,8 @@ class Ledger:
             return False
         if version and old.metadata.resource_version:
             return bool(version <= old.metadata.resource_version)
-        return bool(new == old)
+        # The devices of a slice are kept by the index only, so slices without versions cannot be told apart here.
+        return bool(new == old) and not isinstance(new, ResourceSlice)
 
     def _bury(self, uid: str, version: int) -> None:
         if not uid or not version:
@@ -232,6 +243,7 @@ class Ledger:
         elif old is not None:
             metadata = old.metadata
             self._workload_events.remove(self.state.workloads[(metadata.namespace, metadata.name)])
+        self._allocations.workload(old, new)
 
     # (2) and (3) Retries take effect, cycles run, and what became of it is told
 
@@ -239,6 +251,8 @@ class Ledger:
         """Cycles, and what follows from them. Workloads that a restarted queue gets back come after its first cycles,
         one by one, as the reference's controller writes them."""
         state = self.state
+        if self._allocations.changed:
+            self._settlements.look()
         while True:
             self._run_cycles()
             self._look_at_watched()
@@ -325,8 +339,17 @@ class Ledger:
             flavor, resource = state.numbers.names[fr]
             queue = state.forest.queues.get(name)
             key = RowKey(state.cluster, name, flavor, resource)
-            rows[key] = None if queue is None else row_of(
-                queue, fr, state.numbers, state.counted(resource), binary=resource in state.binary_keys
+            rows[key] = (
+                None
+                if queue is None
+                else row_of(
+                    queue,
+                    fr,
+                    state.numbers,
+                    state.counted(resource),
+                    state.drift.get((name, fr), 0),
+                    binary=resource in state.binary_keys,
+                )
             )
         state.dirty_rows.clear()
         return dict(sorted(rows.items()))

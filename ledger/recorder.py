@@ -37,7 +37,7 @@ from ledger.shares import Share
 from ledger.timestamps import format_timestamp
 from ledger.tree import CohortNode, Node, Tree
 from ledger.victims import Target
-from ledger.workloads import AssignedPodSet, Reservation, Shortage, Verdict, WorkloadState
+from ledger.workloads import AssignedPodSet, Reservation, SettledClaims, Shortage, Verdict, WorkloadState
 
 if TYPE_CHECKING:
     from ledger.state import State
@@ -179,6 +179,7 @@ class Recorder:
                 ],
                 members=list(verdict.members),
                 round=list(verdict.rounds),
+                in_the_way=list(verdict.in_the_way),
                 **self._head(),
             )
         )
@@ -187,6 +188,23 @@ class Recorder:
         self._append(
             decisions.Inadmissible(
                 workload=reference(state), cluster_queue=cluster_queue, reason=reason, message=message, **self._head()
+            )
+        )
+
+    def settled(self, state: WorkloadState, reservation: Reservation, claims: SettledClaims) -> None:
+        settlement = claims.settlement
+        self._append(
+            decisions.Settled(
+                workload=reference(state),
+                cluster_queue=reservation.cluster_queue,
+                charged=self._by_key(settlement.charged),
+                allocated=self._by_key(settlement.allocated),
+                difference=self._by_key(settlement.difference),
+                slots=settlement.slots,
+                settled=settlement.settled,
+                devices=list(claims.devices),
+                unresolved=list(settlement.unresolved),
+                **self._head(),
             )
         )
 
@@ -283,6 +301,9 @@ class Recorder:
             resource: amount_text(resource, value, resource in binary) for resource, value in pod_set.usage.items()
         }
         return PodSetReservation(name=pod_set.name, count=pod_set.count, flavors=pod_set.flavors, usage=usage)
+
+    def _by_key(self, amounts: Mapping[str, int]) -> dict[str, str]:
+        return {key: self._text(key, amount) for key, amount in amounts.items()}
 
     def _text(self, resource: str, amount: int) -> str:
         return quantity_text(resource, amount, resource in self._state.binary_keys)

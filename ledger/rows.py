@@ -38,8 +38,9 @@ class CountedResource(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Quantities are canonical. `reserved` counts all that hold quota, `used` the admitted ones of them, `borrowed` is
-    what exceeds nominal quota (0 without a cohort, admission 1.1.5). An absent limit is no limit. `declared` is False
-    for usage that stayed on a row which is no longer in the spec. `counts` says what one unit of the resource is."""
+    what exceeds nominal quota (0 without a cohort, admission 1.1.5), `drift` how much more claims are really given than
+    `reserved` counts for them, negative where it is less (dra 16). An absent limit is no limit. `declared` is False for
+    usage that stayed on a row which is no longer in the spec. `counts` says what one unit of the resource is."""
 
     nominal: str
     borrowing_limit: str | None = None
@@ -47,12 +48,13 @@ class Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_on
     reserved: str
     used: str
     borrowed: str
+    drift: str = "0"
     declared: bool = True
     counts: CountedResource
 
 
 def row_of(
-    queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: CountedResource, *, binary: bool
+    queue: ClusterQueueNode, fr: int, numbers: FlavorResources, counts: CountedResource, drift: int, *, binary: bool
 ) -> Row | None:
     """None where the queue neither declares the row nor holds anything there."""
     reserved = queue.usage.get(fr, 0)
@@ -69,6 +71,7 @@ def row_of(
         reserved=quantity_text(resource, reserved, binary),
         used=quantity_text(resource, queue.admitted_usage.get(fr, 0), binary),
         borrowed=quantity_text(resource, max(0, reserved - nominal) if queue.parent is not None else 0, binary),
+        drift=quantity_text(resource, drift, binary),
         declared=declared,
         counts=counts,
     )

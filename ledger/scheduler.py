@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Scans, Surroundings
+from ledger.device_room import DeviceRoom
 from ledger.fair_preemption import almost_common_ancestors
 from ledger.loops import PreemptionHistory
 from ledger.objects.configuration import Configuration
@@ -26,11 +27,19 @@ from ledger.workloads import Reservation, Verdict, WorkloadState
 class Scheduler:
     """Decides for one cluster. It alone takes quota and names victims."""
 
-    def __init__(self, state: State, recorder: Recorder, workloads: WorkloadEvents, sharing: AdmissionSharing) -> None:
+    def __init__(
+        self,
+        state: State,
+        recorder: Recorder,
+        workloads: WorkloadEvents,
+        sharing: AdmissionSharing,
+        devices: DeviceRoom,
+    ) -> None:
         self._state = state
         self._recorder = recorder
         self._workloads = workloads
         self._sharing = sharing
+        self._devices = devices
         self._configuration: Configuration | None = None
         self._rules = rules_of(state.configuration)
         self._surroundings = Surroundings(
@@ -39,6 +48,7 @@ class Scheduler:
             state.backoff_expired,
             state.replaced_slice,
             state.blocks_admission,
+            devices.lacking,
             self._closes_round,
         )
 
@@ -47,6 +57,8 @@ class Scheduler:
         if self._configuration is not self._state.configuration:
             self._configuration = self._state.configuration
             self._rules = rules_of(self._state.configuration)
+        if self._rules.asks_devices:
+            self._devices.forget()
         state = self._state
         first, state.held_back = state.held_back, None
         if first is not None:
@@ -229,4 +241,5 @@ def rules_of(configuration: Configuration) -> CycleRules:
         ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         and gate("QuotaCheckStrategy"),
         frees_replaced_slices=configuration.ledger.rules == REFERENCE_RULES,
+        asks_devices=configuration.ledger.feasibility,
     )

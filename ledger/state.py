@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -38,7 +38,7 @@ from ledger.slices import ReplacedSlice
 from ledger.timers import RETRY, TimerKey, Timers
 from ledger.timestamps import Timestamp
 from ledger.tree import FlavorResources, Tree
-from ledger.workloads import AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
+from ledger.workloads import NO_DRIFT, AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
 
 NAMESPACED_NAME = tuple[str, str]
 
@@ -82,6 +82,8 @@ class State:
         self.outside = False
         self.dirty_rows: set[tuple[str, int]] = set()
         self.dirty_shares: set[str] = set()
+        self.drift: dict[tuple[str, int], int] = {}
+        self.short_of_devices: dict[str, WorkloadState] = {}
         self.told: dict[str, WorkloadState] = {}
         self.watched: dict[str, WorkloadState] = {}
         self.restarted: OrderedDict[str, WorkloadState] = OrderedDict()
@@ -143,6 +145,18 @@ class State:
             self.retries_after_victims.discard(name)
             if queue is not None:
                 self.retry_tree_of(name)
+
+    def retry_short_of_devices(self, *, after_victims: bool = False) -> None:
+        """dra 17: devices may have become free, or there are more: who had quota and no devices is looked at again, in
+        whatever tree. Quota that goes back serves whoever it was taken for first."""
+        for uid, state in sorted(self.short_of_devices.items()):
+            queue = state.waiting_in
+            if queue is None or state.no_devices is None:
+                del self.short_of_devices[uid]
+            elif after_victims:
+                self.retry_tree_after_victims(queue.name)
+            else:
+                self.retry_tree_of(queue.name)
 
     def trees_of(self, cluster_queues: Iterable[str]) -> list[Tree]:
         """The trees of these queues, each once, in the order of their names."""
@@ -399,6 +413,10 @@ class State:
             queue.discharge(state)
             self.mark_rows(reservation)
         state.reservation = None
+        if reservation.drift:
+            self._set_drift(reservation, NO_DRIFT)
+        if self.short_of_devices:
+            self.retry_short_of_devices(after_victims=True)
         self.note_readiness(state)
         state.evicted_at = None
         state.evicted_reason = ""
@@ -415,9 +433,12 @@ class State:
         usage: dict[int, int] = {}
         frs: set[int] = set()
         for pod_set in self.live_pod_sets(state):
+            less = reservation.reductions.get(pod_set.name)
             for resource, amount in pod_set.usage.items():
                 flavor = pod_set.flavors.get(resource)
                 if flavor is not None:
+                    if less is not None:
+                        amount = max(0, amount + less.get(resource, 0))
                     fr = self.numbers.number(flavor, resource)
                     usage[fr] = usage.get(fr, 0) + amount
                     frs.add(fr)
@@ -440,6 +461,34 @@ class State:
                 pod_set = pod_set._replace(count=left, usage=usage)
             live.append(pod_set)
         return live
+
+    def show_drift(self, state: WorkloadState) -> None:
+        """What is allocated beyond what counts, or less than that, per flavor-resource of the reservation."""
+        reservation = state.reservation
+        assert reservation is not None and reservation.settled is not None
+        drift: dict[int, int] = {}
+        for pod_set in reservation.pod_sets:
+            more = reservation.settled.settlement.by_pod_set.get(pod_set.name, {})
+            less = reservation.reductions.get(pod_set.name, {})
+            for resource, flavor in pod_set.flavors.items():
+                amount = more.get(resource, 0) - less.get(resource, 0)
+                if amount:
+                    fr = self.numbers.number(flavor, resource)
+                    drift[fr] = drift.get(fr, 0) + amount
+        if drift != reservation.drift:
+            self._set_drift(reservation, drift)
+
+    def _set_drift(self, reservation: Reservation, drift: Mapping[int, int]) -> None:
+        """The rows of the ClusterQueue show the sum over all that hold quota there."""
+        for fr in {*reservation.drift, *drift}:
+            place = (reservation.cluster_queue, fr)
+            self.dirty_rows.add(place)
+            value = self.drift.get(place, 0) - reservation.drift.get(fr, 0) + drift.get(fr, 0)
+            if value:
+                self.drift[place] = value
+            else:
+                self.drift.pop(place, None)
+        reservation.drift = drift
 
     def charge(self, state: WorkloadState) -> None:
         """Let the reservation count, if its ClusterQueue exists."""

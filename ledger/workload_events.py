@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledger.admission_sharing import AdmissionSharing
+from ledger.allocations import SETTLED, Allocations, reductions_of
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.workload import Workload, condition, is_true
 from ledger.recorder import Recorder
@@ -26,10 +27,11 @@ RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 class WorkloadEvents:
     """Applies one Workload object at a time to the state."""
 
-    def __init__(self, state: State, recorder: Recorder, sharing: AdmissionSharing) -> None:
+    def __init__(self, state: State, recorder: Recorder, sharing: AdmissionSharing, allocations: Allocations) -> None:
         self._state = state
         self._recorder = recorder
         self._sharing = sharing
+        self._allocations = allocations
 
     def put(self, workload: Workload) -> None:
         """An object that was added or changed; what it means follows from comparing it with the one before."""
@@ -124,7 +126,8 @@ class WorkloadEvents:
             self._state.retry_tree_after_victims(reservation.cluster_queue)
         else:
             self._retry(state, reservation.cluster_queue)
-        if state.waiting_in is not None and (not state.held or state.requeue_at is not None):
+        waits_on = state.requeue_at is not None and state.requeue_at > self._state.now
+        if state.waiting_in is not None and (not state.held or waits_on):
             requeued = condition(state.workload, "Requeued")
             self._recorder.requeued(
                 state,
@@ -273,9 +276,9 @@ class WorkloadEvents:
         if queue is not None:
             queue.generation += 1
         if old.status.reclaimable_pods != state.workload.status.reclaimable_pods:
-            self._shrink(state, reservation, "ReclaimablePods")
+            self._lose_pods(state, reservation, "ReclaimablePods")
         elif old.spec.pod_sets != state.workload.spec.pod_sets:
-            self._shrink(state, reservation, "ScaledDown")
+            self._lose_pods(state, reservation, "ScaledDown")
         priority = self._state.effective_priority(state)
         if priority != state.priority:
             self._set_priority(state, priority)
@@ -364,7 +367,13 @@ class WorkloadEvents:
             queue.rank_holder(state)
             self._state.touched.add(queue.name)
 
-    def _shrink(self, state: WorkloadState, reservation: Reservation, reason: str) -> None:
+    def _lose_pods(self, state: WorkloadState, reservation: Reservation, reason: str) -> None:
+        """What pods count less than their charge goes with them (dra 16.4)."""
+        if reservation.reductions:
+            reservation.reductions = reductions_of(self._allocations.settled(state))
+        self.shrink(state, reservation, reason)
+
+    def shrink(self, state: WorkloadState, reservation: Reservation, reason: str) -> None:
         """2.7.2, 8.2: the charge follows the pods that are left; what came back is released and retried for (7.9)."""
         before = dict(reservation.usage)
         queue = self._state.forest.queues.get(reservation.cluster_queue)
@@ -379,7 +388,9 @@ class WorkloadEvents:
         freed = {fr: value for fr, value in freed.items() if value > 0}
         if freed:
             self._recorder.released(state, reservation, reason, freed)
-        if reservation.admitted or reason == "ScaledDown":
+        if self._state.short_of_devices:
+            self._state.retry_short_of_devices(after_victims=True)
+        if bool(freed) if reason == SETTLED else reservation.admitted or reason == "ScaledDown":
             self._retry(state, reservation.cluster_queue)
 
     def _note_eviction(self, state: WorkloadState) -> None:

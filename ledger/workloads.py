@@ -32,7 +32,10 @@ class SettledClaims(NamedTuple):
     devices: tuple[str, ...]
 
 
-NO_AMOUNTS: Final[Mapping[str, Mapping[str, int]]] = {}
+Reductions = Mapping[str, Mapping[str, int]]
+"""Pod set -> resource -> an amount below zero."""
+NO_REDUCTIONS: Final[Reductions] = {}
+NO_DRIFT: Final[Mapping[int, int]] = {}
 
 
 class Reservation:
@@ -87,8 +90,8 @@ class Reservation:
         self.usage: dict[int, int] = {}
         self.flavor_resources: frozenset[int] = frozenset()
         self.settled: SettledClaims | None = None
-        self.reductions: Mapping[str, Mapping[str, int]] = NO_AMOUNTS
-        self.drift: Mapping[int, int] = {}
+        self.reductions: Reductions = NO_REDUCTIONS
+        self.drift: Mapping[int, int] = NO_DRIFT
 
 
 class FlavorMemory(NamedTuple):
@@ -168,6 +171,7 @@ class WorkloadState:
     time of earlier admissions, `deactivated_for` the cause for which the ledger evicted it for good, `stale_checks`
     the check states that its last eviction reset, `withdrawn_at` when its reservation was withdrawn, `requeue_order`
     the time of an eviction that moves it back in its queue. `replaced` says that a larger slice of its job took over.
+    `no_devices` is why some flavor that had quota for it had no devices, when its flavors were last looked through.
     """
 
     __slots__ = (

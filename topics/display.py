@@ -76,6 +76,9 @@ def _detail(kind: str, decision: Mapping[str, Any]) -> str:
         preemptor = decision.get("preemptor") or {}
         by = f"{preemptor.get('namespace', '')}/{preemptor.get('name', '')}"
         return f"{decision.get('reason', '')} by {by} of {preemptor.get('clusterQueue', '?')}"
+    if kind == "Settled":
+        differences = ", ".join(f"{key} {amount}" for key, amount in sorted((decision.get("difference") or {}).items()))
+        return f"{decision.get('settled', 0)} of {decision.get('slots', 0)} claims: {differences or 'as charged'}"
     if kind == "ShareChanged":
         share = "infinite" if decision.get("share") is None else f"{decision['share']:g}"
         return f"share {share} {decision.get('dominantResource') or ''}".rstrip()

@@ -51,6 +51,7 @@ def test_the_list_of_decision_types_is_closed() -> None:
         "Inadmissible",
         "ShareChanged",
         "QuotaChanged",
+        "Settled",
     ]
     assert len(decisions_schema()["oneOf"]) == len(DECISION_TYPES)
 
