@@ -447,6 +447,10 @@ class Cycle:
         self._admitted.append(entry)
         if entry.replaced is not None:
             self._replaced.append(entry)
+            # The caller discharges the replaced slice: the journal knows the tables as they were before that.
+            for fr, value in entry.replaced.usage.items():
+                remove_usage(entry.queue, fr, value, self._journal)
+                add_usage(entry.queue, fr, value, self._journal)
         return Reserved(entry, entry.queue.pending.position(entry.state))
 
     def _reserve_without_victims(self, entry: Entry) -> None:
