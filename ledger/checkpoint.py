@@ -73,6 +73,9 @@ _HEAPS: Final[dict[str, Callable[[Any], Any]]] = {
 """Heaps with lazy removal: what counts is what they must hold, not how it lies nor what is left over in them."""
 
 _FORGOTTEN: Final[dict[str, Callable[[], Any]]] = {
+    "DeviceRoom._nodes": dict,
+    "DeviceRoom._refusals": dict,
+    "DeviceRoom._users": dict,
     "Node.potential_known": dict,
     "Node.lendable": type(None),
     "Recorder.largest_holders": dict,
