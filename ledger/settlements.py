@@ -35,9 +35,11 @@ class Settlements:
         if settled != before:
             reservation.settled = settled
             self._recorder.settled(state, reservation, settled)
-        reductions = reductions_of(settled) if self._state.configuration.ledger.settle else NO_REDUCTIONS
-        if reductions and not (new or before is None or before.settlement.charged != settled.settlement.charged):
-            reductions = lower_of(reductions, reservation.reductions)
+        reductions = NO_REDUCTIONS
+        if self._state.configuration.ledger.settle:
+            reductions = reductions_of(settled)
+            if before is not None and not new and before.settlement.charged == settled.settlement.charged:
+                reductions = lower_of(reductions, reservation.reductions)
         if reductions != reservation.reductions:
             reservation.reductions = reductions
             self._workloads.shrink(state, reservation, SETTLED)

@@ -29,11 +29,10 @@ class DeviceWorld(World):
         settle: bool = False,
         **blocks: Any,
     ) -> None:
-        ledger = {"rules": rules, "feasibility": feasibility, "settle": settle}
-        mappings = fixture("kueue-configurations.json")["configurations"][mapping]
-        super().__init__(
-            rules=None, gates=GATES, ledger=ledger, resources={"deviceClassMappings": mappings}, **blocks
-        )
+        self.switches = {"rules": rules, "feasibility": feasibility, "settle": settle}
+        self.mappings = fixture("kueue-configurations.json")["configurations"][mapping]
+        resources = {"deviceClassMappings": self.mappings}
+        super().__init__(rules=None, gates=GATES, ledger=self.switches, resources=resources, **blocks)
         self.add(build.flavor("f"))
         self.publish("deviceclasses.json", *slices)
         self.send("ADDED", *templates())
@@ -45,6 +44,12 @@ class DeviceWorld(World):
             build.cluster_queue(name, build.group(**{flavor: amounts for flavor in flavors}), **more),
             build.local_queue(name),
         )
+
+    def switch(self, **switches: bool) -> list[Decision]:
+        """Another Configuration, with these switches thrown."""
+        self.switches = {**self.switches, **switches}
+        resources = {"deviceClassMappings": self.mappings}
+        return self.change(build.configuration(None, gates=GATES, ledger=self.switches, resources=resources))
 
     def publish(self, *names: str) -> list[Decision]:
         return [decision for name in names for decision in self.send("ADDED", *copies(name))]
