@@ -41,7 +41,7 @@ class DeviceWorld(World):
     def queue(self, name: str, quota: Mapping[str, str], flavors: Sequence[str] = ("f",), **more: Any) -> None:
         amounts = [build.quota(resource, amount) for resource, amount in quota.items()]
         self.add(
-            build.cluster_queue(name, build.group(**{flavor: amounts for flavor in flavors}), **more),
+            build.cluster_queue(name, build.group(**dict.fromkeys(flavors, amounts)), **more),
             build.local_queue(name),
         )
 

@@ -1,4 +1,4 @@
-"""Allocated claims against charges, through the whole fold (dra 16, 20.7): R01 to R12, drift, the charge that follows."""
+"""Allocated claims against charges, through the whole fold (dra 16, 20.7): R01 to R12, drift, charges that follow."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_r11_a_claim_that_is_allocated_again_is_settled_again() -> None:
         *world.free("any-x"),
         *world.allocate("any-x", LARGE),
     ]
-    assert [(each["difference"] if "difference" in each else {}, each["settled"]) for each in seen] == [
+    assert [(each.get("difference", {}), each["settled"]) for each in seen] == [
         ({"gpu.memory": "-71168Mi"}, 1),
         ({}, 0),
         ({}, 1),
