@@ -18,7 +18,7 @@ import pytest
 from ledger.fold import Fold
 
 HERE = Path(__file__).parent
-RECORDINGS = ("shapes", "flavors", "preempt2", "tree", "fair2", "slowstop")
+RECORDINGS = ("shapes", "flavors", "preempt2", "tree", "fair2", "slowstop", "settled-mig", "settled-whole")
 
 Step = tuple[Any, ...]
 
