@@ -45,13 +45,15 @@ class Watch:
         self._chain(decisions)
         found = [json.loads(value) for value in decisions]
         self._released_is_charged(found, before)
+        declared = (dict(self.model.queues), dict(self.model.cohorts))
         for event in self._news.of(record, rejected):
             if not self._is_withdrawn(event) and not self._is_older_than_the_reservation(event):
                 self.model.observe(event)
+        reserved: set[str] = set()
         for decision in found:
             self.model.decide(decision)
-            self._take_back(decision)
-            self._fits(ledger, decision)
+            self._take_back(decision, reserved)
+            self._fits(ledger, decision, declared)
         self._agrees(ledger)
         usage_is_the_sum_of_charges(ledger)
         everybody_can_be_woken(ledger)
@@ -70,24 +72,38 @@ class Watch:
         for decision in decisions:
             if decision["type"] == "QuotaReserved":
                 held[decision["workload"]["uid"]] = reserved_amounts(decision)
-            elif decision["type"] == "Released" and decision["reason"] != "ReclaimablePods":
+            elif decision["type"] == "Released" and decision["reason"] == "ReclaimablePods":
+                held.pop(decision["workload"]["uid"], None)  # a part; what is left is compared after the next event
+            elif decision["type"] == "Released":
                 uid = decision["workload"]["uid"]
                 if uid in held and decision["usage"] != held[uid]:
                     raise Broken("released is what was charged", (held[uid], decision))
                 held.pop(uid, None)
 
-    def _take_back(self, decision: Decision) -> None:
-        """A reservation that was never admitted has no pods: the ledger may take it back by itself (admission 4.8)."""
+    def _take_back(self, decision: Decision, reserved: set[str]) -> None:
+        """A reservation that was never admitted has no pods: the ledger may take it back by itself (admission 4.8).
+
+        Timers fire before the event that carries the time: what they reserve, the event itself may end (`reserved`).
+        """
+        uid = decision.get("workload", {}).get("uid", "")
+        if decision["type"] == "QuotaReserved":
+            reserved.add(uid)
+        elif decision["type"] == "Released" and decision["reason"] != "ReclaimablePods":
+            was_admitted = uid in self._admitted
+            self._admitted.discard(uid)
+            named = decision["workload"]
+            there = self._news.uid_of("Workload", named["namespace"], named["name"])
+            if uid in reserved and there in (uid, None):
+                reserved.discard(uid)
+                self.model.charges.pop((named["namespace"], named["name"]), None)
+            if not was_admitted and decision["reason"] in WITHDRAWN and there == uid:
+                self._withdrawn[uid] = decision["at"]
+                self.model.charges.pop((named["namespace"], named["name"]), None)
         if decision["type"] == "QuotaReserved":
             self._withdrawn.pop(decision["workload"]["uid"], None)
             self._unechoed.add(decision["workload"]["uid"])
         elif decision["type"] == "Admitted":
             self._admitted.add(decision["workload"]["uid"])
-        elif decision["type"] == "Released" and decision["workload"]["uid"] not in self._admitted:
-            there = self._news.uid_of("Workload", decision["workload"]["namespace"], decision["workload"]["name"])
-            if decision["reason"] in WITHDRAWN and there == decision["workload"]["uid"]:
-                self._withdrawn[there] = decision["at"]
-                self.model.charges.pop((decision["workload"]["namespace"], decision["workload"]["name"]), None)
 
     def _is_older_than_the_reservation(self, event: dict[str, Any]) -> bool:
         """Before its echo an object says of the quota what it said before: that is no loss (admission 7.9)."""
@@ -121,8 +137,11 @@ class Watch:
             for each in conditions
         )
 
-    def _fits(self, ledger: Ledger, decision: Decision) -> None:
-        """Nothing is admitted beyond what is available, but onto quota whose victims are leaving."""
+    def _fits(self, ledger: Ledger, decision: Decision, declared: tuple[Any, Any]) -> None:
+        """Nothing is admitted beyond what is available, but onto quota whose victims are leaving.
+
+        `declared` is what there was before the event: timers decide on that.
+        """
         if decision["type"] != "QuotaReserved" or decision["clusterQueue"] not in self.model.queues:
             return
         queue = decision["clusterQueue"]
@@ -137,8 +156,22 @@ class Watch:
                     for state in ledger.state.workloads.values()
                     if state.reservation is not None and state.is_evicted
                 )
-                if plus(self.model.room(node, pair), leaving) < 0 and pods["usage"].get(resource) not in (None, "0"):
+                if plus(self._room(node, pair, declared), leaving) < 0 and pods["usage"].get(resource) not in (
+                    None,
+                    "0",
+                ):
                     raise Broken("nothing is admitted beyond availability", decision)
+
+    def _room(self, node: tuple[str, str], pair: tuple[str, str], declared: tuple[Any, Any]) -> int:
+        room = self.model.room(node, pair)
+        if room >= 0 or node[1] not in declared[0]:
+            return room
+        now = (self.model.queues, self.model.cohorts)
+        self.model.queues, self.model.cohorts = declared
+        try:
+            return room if self.model.leads_into_a_circle(node) else max(room, self.model.room(node, pair))
+        finally:
+            self.model.queues, self.model.cohorts = now
 
     def _agrees(self, ledger: Ledger) -> None:
         usage = {queue: {k: v for k, v in held.items() if v} for queue, held in ledger.usage().items()}
