@@ -42,6 +42,11 @@ class WorkloadReference(_Part, frozen=True, kw_only=True):
     uid: str
 
 
+class LocalQueueReference(_Part, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+
+
 class PreemptorReference(_Part, frozen=True, kw_only=True):
     namespace: str
     name: str
@@ -136,6 +141,7 @@ class QuotaReserved(_Record, frozen=True, kw_only=True, tag="QuotaReserved"):
 
     workload: WorkloadReference
     cluster_queue: str
+    local_queue: LocalQueueReference | None = None
     pod_sets: list[PodSetReservation]
     borrowed: Amounts = {}
     cycle: int
@@ -215,6 +221,7 @@ class Pending(_Record, frozen=True, kw_only=True, tag="Pending"):
 
     workload: WorkloadReference
     cluster_queue: str
+    local_queue: LocalQueueReference | None = None
     reason: str
     message: str = ""
     missing: list[Missing] = []
@@ -236,11 +243,6 @@ class Inadmissible(_Record, frozen=True, kw_only=True, tag="Inadmissible"):
     message: str
     prev: str
     hash: str = ""
-
-
-class LocalQueueReference(_Part, frozen=True, kw_only=True):
-    namespace: str
-    name: str
 
 
 class ShareChanged(_Record, frozen=True, kw_only=True, tag="ShareChanged"):

@@ -23,6 +23,7 @@ from ledger.decisions import (
     DecisionRecord,
     FlavorPassedOver,
     Holder,
+    LocalQueueReference,
     Missing,
     PodSetReservation,
     PreemptionShares,
@@ -82,6 +83,7 @@ class Recorder:
             decisions.QuotaReserved(
                 workload=reference(state),
                 cluster_queue=queue.name,
+                local_queue=local_queue_reference(state),
                 pod_sets=[self._pod_set(p) for p in state.reservation.pod_sets],
                 borrowed=self._borrowed(queue, assignment.usage),
                 cycle=cycle,
@@ -169,6 +171,7 @@ class Recorder:
             decisions.Pending(
                 workload=reference(state),
                 cluster_queue=queue.name if queue is not None else "",
+                local_queue=local_queue_reference(state),
                 reason=verdict.reason,
                 message=verdict.message,
                 missing=[self._missing(shortage) for shortage in verdict.shortages],
@@ -230,7 +233,7 @@ class Recorder:
         is_infinite = usage == float("inf")
         self._append(
             decisions.ShareChanged(
-                local_queue=decisions.LocalQueueReference(namespace=namespace, name=name),
+                local_queue=LocalQueueReference(namespace=namespace, name=name),
                 share=None if is_infinite else usage,
                 weighted_share=MAXIMUM if is_infinite else ceil(usage),
                 weight=weight,
@@ -423,6 +426,11 @@ def share_value(share: Share) -> ShareValue:
 def amount_text(resource: str, amount: int, binary: bool) -> str:
     """A canonical quantity (admission 7.1.2, dra A8). Amounts repeat from record to record."""
     return canonical(resource, amount, (resource,) if binary else ())
+
+
+def local_queue_reference(state: WorkloadState) -> LocalQueueReference | None:
+    namespace, name = state.local_queue
+    return LocalQueueReference(namespace=namespace, name=name) if name else None
 
 
 def quantity_text(resource: str, amount: int, binary: bool) -> str:

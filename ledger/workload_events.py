@@ -17,6 +17,8 @@ from ledger.workload_facts import (
     priority_class_of,
     recorded_pod_sets,
     required_checks,
+    take_executed,
+    take_life,
 )
 from ledger.workloads import Answered, ClassPriority, Reservation, StaleCheck, Verdict, WorkloadState
 
@@ -47,7 +49,7 @@ class WorkloadEvents:
             self._state.outside |= not is_consequence(known, workload)
             old = known.workload
             self._change(known, workload)
-            self._take_executed(known, old)
+            take_executed(known, old)
         state = self._state.workloads[key]
         self._state.watched[state.uid] = state
 
@@ -69,8 +71,8 @@ class WorkloadEvents:
         self._state.by_namespace.setdefault(state.namespace, {})[state.uid] = state
         self._state.by_local_queue.setdefault(state.local_queue, {})[state.uid] = state
         self._follow_class_name(state, None)
-        self._take_life(state, None)
-        self._take_executed(state, None)
+        take_life(state, None)
+        take_executed(state, None)
         if is_true(state.workload, "Finished") or not state.workload.spec.active:
             return
         if holds_quota(state.workload):
@@ -82,7 +84,7 @@ class WorkloadEvents:
         old, state.workload = state.workload, workload
         self._follow_queue_name(state, workload)
         self._follow_class_name(state, old)
-        self._take_life(state, old)
+        take_life(state, old)
         if is_true(workload, "Finished"):
             self._end(state, "Finished", news=not is_true(old, "Finished"))
         elif not workload.spec.active:
@@ -161,28 +163,6 @@ class WorkloadEvents:
 
     # Its life so far
 
-    def _take_life(self, state: WorkloadState, old: Workload | None) -> None:
-        """What the object newly says of waits, backoff and past execution time; what it repeats says nothing."""
-        new, status = state.workload, state.workload.status
-        requeued = condition(new, "Requeued")
-        if old is None or requeued != condition(old, "Requeued"):
-            if requeued is None or requeued.status != "False":
-                state.held = ""
-            elif state.answered != (requeued.reason, requeued.last_transition_time):
-                state.held = requeued.reason or "Requeued"
-        if old is None or status.requeue_state != old.status.requeue_state:
-            requeue_state = status.requeue_state
-            state.requeue_at = requeue_state.requeue_at if requeue_state is not None else None
-            state.requeue_count = requeue_state.count if requeue_state is not None else 0
-        if old is None or (new.spec.active and not old.spec.active):
-            state.deactivated_for = ""
-
-    def _take_executed(self, state: WorkloadState, old: Workload | None) -> None:
-        """7.2.8: what the object newly says of past execution time."""
-        executed = state.workload.status.accumulated_past_execution_time_seconds
-        if old is None or executed != old.status.accumulated_past_execution_time_seconds:
-            state.executed_seconds = executed or 0
-
     def _deactivate(self, state: WorkloadState) -> None:
         """7.7.2: evicted, unless it was evicted before; the backoff is forgotten."""
         target = condition(state.workload, "DeactivationTarget")
@@ -208,8 +188,7 @@ class WorkloadEvents:
         queue = state.waiting_in
         if queue is not None and not queue.pending.is_active(state):
             queue.pending.lift(state)
-            self._state.prepare(state)
-            self._place(state, queue)
+            self._put_again(state, queue, was_active=False)
 
     # Holding quota
 
@@ -349,10 +328,7 @@ class WorkloadEvents:
         if state.reservation is not None:
             self._set_priority(state, self._state.effective_priority(state))
         elif state.waiting_in is not None:
-            queue = state.waiting_in
-            queue.pending.lift(state)
-            self._state.prepare(state)
-            self._place(state, queue)
+            self.prepare_again(state)
 
     def _rerank(self, state: WorkloadState, change: object) -> None:
         """Change what victims are ordered by, keeping the queue's order of holders."""
@@ -510,6 +486,9 @@ class WorkloadEvents:
             return
         if not self._prepare(state):
             return
+        if state.held == "LocalQueueStopped":
+            self.end_wait(state)
+            self._recorder.requeued(state, queue.name, "LocalQueueRestarted", None)
         state.waiting_in = queue
         state.last_queued_in = state.local_queue
         queue.pending.activate(state)

@@ -87,3 +87,27 @@ def is_relevant_change(state: WorkloadState, old: Workload, new: Workload) -> bo
     ):
         return True
     return any(condition(new, kind) != condition(old, kind) for kind in ("Evicted", "Requeued"))
+
+
+def take_life(state: WorkloadState, old: Workload | None) -> None:
+    """What the object newly says of waits, backoff and past execution time; what it repeats says nothing."""
+    new, status = state.workload, state.workload.status
+    requeued = condition(new, "Requeued")
+    if old is None or requeued != condition(old, "Requeued"):
+        if requeued is None or requeued.status != "False":
+            state.held = ""
+        elif state.answered != (requeued.reason, requeued.last_transition_time):
+            state.held = requeued.reason or "Requeued"
+    if old is None or status.requeue_state != old.status.requeue_state:
+        requeue_state = status.requeue_state
+        state.requeue_at = requeue_state.requeue_at if requeue_state is not None else None
+        state.requeue_count = requeue_state.count if requeue_state is not None else 0
+    if old is None or (new.spec.active and not old.spec.active):
+        state.deactivated_for = ""
+
+
+def take_executed(state: WorkloadState, old: Workload | None) -> None:
+    """7.2.8: what the object newly says of past execution time."""
+    executed = state.workload.status.accumulated_past_execution_time_seconds
+    if old is None or executed != old.status.accumulated_past_execution_time_seconds:
+        state.executed_seconds = executed or 0

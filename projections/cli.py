@@ -10,6 +10,7 @@ import typer
 from projections.commands.audit import audit_command
 from projections.commands.dead_letters import dead_letters_app
 from projections.commands.replay import replay_command
+from projections.commands.status import status_command
 from projections.commands.streaming import (
     decisions_command,
     ingest_command,
@@ -40,6 +41,7 @@ app.command("submit")(submit_command)
 app.command("decisions")(decisions_command)
 app.command("quota")(quota_command)
 app.command("replay")(replay_command)
+app.command("status")(status_command)
 app.command("audit")(audit_command)
 app.add_typer(dead_letters_app)
 

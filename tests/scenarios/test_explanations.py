@@ -79,6 +79,7 @@ def test_a_refusal_tells_what_is_missing_and_who_holds_it() -> None:
             "type": "Pending",
             "workload": named("w"),
             "clusterQueue": "a",
+            "localQueue": {"namespace": "team", "name": "a"},
             "reason": "WaitingForQuota",
             "missing": [
                 {
@@ -128,6 +129,7 @@ def test_a_reservation_tells_what_is_borrowed_and_which_flavors_were_passed_over
             "type": "QuotaReserved",
             "workload": named("w"),
             "clusterQueue": "a",
+            "localQueue": {"namespace": "team", "name": "a"},
             "podSets": [{"name": "main", "count": 1, "flavors": {GPU: "f1"}, "usage": {GPU: "6"}}],
             "borrowed": {"f1": {GPU: "2"}},
             "position": 0,

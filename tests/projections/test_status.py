@@ -1,0 +1,132 @@
+"""The status from decisions alone is the one that Kubernetes showed (objects 2 and 4)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ledger.decisions import decode_decision
+from ledger.fold import Fold
+from projections.status import Board, InvalidTarget
+from tests.cli.running import quota_ledger
+from tests.recorded.test_recordings import HERE, lines
+from tests.world import World
+
+SHOWN = ("QuotaReserved", "Admitted", "Evicted", "Preempted", "Requeued", "Finished")
+RECORDINGS = ("checks", "prioclass", "elastic", "partial", "shapes", "tree", "fair2", "maxexec")
+
+Document = dict[str, Any]
+
+
+def board_of(name: str) -> Board:
+    fold, board = Fold(), Board()
+    for offset, line in enumerate(lines(name)):
+        for record in fold.apply(line.rstrip(b"\n"), offset=offset).decisions:
+            board.apply(decode_decision(record.value))
+    return board
+
+
+def last_objects(name: str, kind: str) -> list[Document]:
+    """What the API server had at the end."""
+    found: dict[tuple[str, str], Document] = {}
+    for line in lines(name):
+        event = json.loads(line)
+        target = event["object"]
+        if target["kind"] == kind:
+            key = (target["metadata"].get("namespace", ""), target["metadata"]["name"])
+            found[key] = target
+            if event["type"] == "DELETED":
+                del found[key]
+    return list(found.values())
+
+
+def shown(target: Document) -> dict[str, str]:
+    """Status by type, and the reason of an eviction; a condition that never was True is the same as none."""
+    conditions = {c["type"]: c for c in target["status"]["conditions"] if c["type"] in SHOWN}
+    result = {kind: c["status"] for kind, c in conditions.items() if c["status"] == "True"}
+    result.update({f"{kind} for": conditions[kind]["reason"] for kind in ("Evicted", "Preempted") if kind in result})
+    return result
+
+
+def rows(flavors: list[Document]) -> list[Document]:
+    ordered = sorted(flavors, key=lambda flavor: str(flavor["name"]))
+    return [{**f, "resources": sorted(f["resources"], key=lambda row: str(row["name"]))} for f in ordered]
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_workloads_show_what_kubernetes_showed(name: str) -> None:
+    board = board_of(name)
+    for target in last_objects(name, "Workload"):
+        metadata = target["metadata"]
+        status = board.workload(metadata["namespace"], metadata["name"])
+        assert status is not None
+        assert shown(status) == shown(target), metadata["name"]
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_cluster_queues_show_what_kubernetes_showed(name: str) -> None:
+    board = board_of(name)
+    for target in last_objects(name, "ClusterQueue"):
+        status, expected = board.cluster_queue(target["metadata"]["name"]), target["status"]
+        assert status is not None
+        assert {
+            "flavorsReservation": rows(expected["flavorsReservation"]),
+            "flavorsUsage": rows(expected["flavorsUsage"]),
+            "pendingWorkloads": expected.get("pendingWorkloads", 0),
+            "reservingWorkloads": expected.get("reservingWorkloads", 0),
+            "admittedWorkloads": expected.get("admittedWorkloads", 0),
+        } == {key: value for key, value in status["status"].items() if key != "fairSharing"}
+
+
+def test_the_admission_is_written_as_kueue_writes_it() -> None:
+    board = board_of("partial")
+    checked = 0
+    for target in last_objects("partial", "Workload"):
+        metadata, admission = target["metadata"], target["status"].get("admission")
+        status = board.workload(metadata["namespace"], metadata["name"])
+        assert status is not None
+        if admission is not None:
+            assert status["status"]["admission"] == admission
+            checked += 1
+    assert checked
+
+
+def test_local_queues_count_their_own_workloads() -> None:
+    world = World("a(4)")
+    world.submit("w1@a:3 p0", "w2@a:3 p0")
+    board = Board()
+    for record in world.decisions:
+        board.apply(decode_decision(json.dumps(record).encode()))
+    status = board.status("LocalQueue/team/a")
+    assert status is not None
+    assert status["status"] == {
+        "pendingWorkloads": 1,
+        "reservingWorkloads": 1,
+        "admittedWorkloads": 1,
+        "flavorsReservation": [{"name": "f1", "resources": [{"name": "nvidia.com/gpu", "total": "3"}]}],
+        "flavorsUsage": [{"name": "f1", "resources": [{"name": "nvidia.com/gpu", "total": "3"}]}],
+    }
+
+
+@pytest.mark.parametrize("target", ["", "ClusterQueue", "ClusterQueue/", "Workload/name", "Node/n", "LocalQueue/q"])
+def test_what_names_no_object_is_refused(target: str) -> None:
+    with pytest.raises(InvalidTarget):
+        Board().status(target)
+
+
+def test_the_command_reads_a_file_of_decisions(tmp_path: Path) -> None:
+    decisions = tmp_path / "decisions.jsonl.gz"
+    assert quota_ledger("replay", HERE / "tree.jsonl.gz", "-o", decisions, "--quiet").returncode == 0
+    name = last_objects("tree", "ClusterQueue")[0]["metadata"]["name"]
+    done = quota_ledger("status", f"ClusterQueue/{name}", "--decisions", decisions, "-o", "json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == board_of("tree").cluster_queue(name)
+    assert quota_ledger("status", "ClusterQueue/none", "--decisions", decisions).returncode == 1
+    assert quota_ledger("status", "Queue/none", "--decisions", decisions).returncode == 2
+    assert quota_ledger("status", f"ClusterQueue/{name}", "--decisions", tmp_path / "none").returncode == 2
+    with gzip.open(decisions) as file:
+        assert file.readline().startswith(b"{")
