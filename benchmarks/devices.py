@@ -41,8 +41,8 @@ KINDS = {"type": "string", "profile": "string", "uuid": "string", "parentUUID": 
 
 def amounts(memory: int, processors: int, slices: range) -> dict[str, Any]:
     found = {
-        "memory": f"{memory}Mi", "multiprocessors": str(processors), "copy-engines": str(processors // 14), "decoders": "0",
-        "encoders": "0", "jpeg-engines": "0", "ofa-engines": "0",
+        "memory": f"{memory}Mi", "multiprocessors": str(processors), "copy-engines": str(processors // 14),
+        "decoders": "0", "encoders": "0", "jpeg-engines": "0", "ofa-engines": "0",
     }  # fmt: skip
     found.update({f"memory-slice-{number}": "1" for number in slices})
     return {name: {"value": value} for name, value in found.items()}

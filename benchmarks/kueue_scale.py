@@ -13,6 +13,7 @@ A decision is a QuotaReserved or a Preempted; Admitted, Released, Requeued and P
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ledger.fold import Fold
+from topics.garbage import settle_garbage_collection
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GIVE_BACK_SECONDS = 0.05
@@ -85,7 +87,7 @@ class Loop:
         self._set_up()
         while self.due:
             at = self.due[0][0]
-            events = []
+            events = list[dict[str, Any]]()
             while self.due and self.due[0][0] == at and len(events) < self.most:
                 _, _, action, key = heappop(self.due)
                 event = self._event(at, action, key)
@@ -121,7 +123,7 @@ class Loop:
         heappush(self.due, (round(at, 6), self.order, action, key))
 
     def _apply(self, at: float, events: list[dict[str, Any]]) -> None:
-        record = {"cluster": "c", "at": moment(at)}
+        record: dict[str, Any] = {"cluster": "c", "at": moment(at)}
         record |= events[0] if len(events) == 1 else {"type": "BATCH", "events": events}
         self.events += len(events)
         value = json.dumps(record, separators=(",", ":")).encode()
@@ -247,6 +249,8 @@ def main() -> None:
     for name in options.scales:
         rates = []
         for _ in range(options.rounds):
+            gc.unfreeze()
+            settle_garbage_collection()
             loop = Loop(SCALES[name], most=1 if options.singly else 1000)
             loop.run()
             rates.append(loop.decided / loop.seconds)

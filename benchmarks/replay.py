@@ -27,6 +27,7 @@ from benchmarks.generated import GeneratedCohort, setup
 from benchmarks.machine import machine, spread
 from ledger.fold import Fold
 from projections.replay import replay
+from topics.garbage import settle_garbage_collection
 from topics.sources import SourceEvent
 
 COHORTS = 100
@@ -115,8 +116,7 @@ def event_costs(rounds: int) -> tuple[float, float]:
 def settled() -> None:
     """What was set up is no longer looked at by the garbage collector, as in `quota-ledger replay`."""
     gc.unfreeze()
-    gc.collect()
-    gc.freeze()
+    settle_garbage_collection()
 
 
 def main() -> None:
@@ -125,7 +125,6 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
-    gc.set_threshold(100_000, 20, 50)
     print(machine())
     for path in options.corpus:
         events = corpus_events(path)

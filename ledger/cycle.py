@@ -29,7 +29,7 @@ from ledger.tree import (
     remove_usage,
     roll_back,
 )
-from ledger.victims import ANY, Target, VictimProblem, put_back, take_out
+from ledger.victims import ANY, Borrowers, Target, VictimProblem, put_back, take_out
 from ledger.workloads import FlavorMemory, Verdict, WorkloadState
 
 NO_FIT = "NoFit"
@@ -116,6 +116,7 @@ class Cycle:
         self._claims_in: list[Target] = []
         self._claims_out: list[Target] = []
         self._simulated: dict[tuple[str, int, int], list[Target]] = {}
+        self._borrowers: Borrowers | None = {}
         self._temporary = False
         self._admitted: list[Entry] = []
         self.changed = False
@@ -132,6 +133,7 @@ class Cycle:
         self._tree.cycle += 1
         self.looked_at = entries
         nominated = [entry for entry in entries if self._nominate(entry)]
+        self._borrowers = None
         for entry in self._in_order(nominated):
             self._take_claims_out()
             outcome = self._process(entry)
@@ -270,7 +272,7 @@ class Cycle:
             known = self._simulated.get((entry.queue.name, fr, need))
             if known is not None:
                 return known
-        return self._find(VictimProblem(entry.queue, entry.state, requests, contested, self._gone))
+        return self._find(VictimProblem(entry.queue, entry.state, requests, contested, self._gone, self._borrowers))
 
     def _find(self, problem: VictimProblem) -> list[Target]:
         strategies = self._rules.strategies
@@ -280,7 +282,8 @@ class Cycle:
 
     def _simulate(self, queue: ClusterQueueNode, state: WorkloadState, fr: int, need: int) -> GranularMode:
         """R1.6: how the flavor-resource could be had by preemption alone."""
-        targets = self._find(VictimProblem(queue, state, {fr: need}, frozenset((fr,)), self._gone))
+        contested = frozenset((fr,))
+        targets = self._find(VictimProblem(queue, state, {fr: need}, contested, self._gone, self._borrowers))
         self._simulated[(queue.name, fr, need)] = targets
         if not targets:
             return SearchMode.NO_CANDIDATES, borrow_level(queue, fr, need)[0]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import repeat
+from operator import itemgetter
 from typing import NamedTuple
 
-from ledger.amounts import subtract
+from ledger.amounts import add, subtract
 from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
 from ledger.tree import CohortNode, Journal, available, is_within_quota, roll_back, room_in_quota
 from ledger.victims import (
@@ -50,39 +51,58 @@ def find_classical_victims(problem: VictimProblem) -> list[Target]:
     candidates = collect_candidates(problem)
     if not (candidates.own.keys or candidates.hierarchical or candidates.by_priority):
         return []
-    if not can_suffice(problem, candidates):
-        return []
     journal: Journal = []
     for borrowing in runs(problem, candidates):
-        victims = run(problem, candidates, journal, borrowing=borrowing)
+        eligible = candidates
+        if borrowing and problem.queue.borrow_within_cohort == NEVER:
+            eligible = candidates._replace(by_priority=[])  # R2.10: all of them are NoBorrow.
+        if not can_suffice(problem, eligible, borrowing=borrowing):
+            continue
+        victims = run(problem, eligible, journal, borrowing=borrowing)
         roll_back(journal)
         if victims:
             return victims
     return []
 
 
-def can_suffice(problem: VictimProblem, candidates: Candidates) -> bool:
+def can_suffice(problem: VictimProblem, candidates: Candidates, *, borrowing: bool) -> bool:
     """Whether all candidates together hold what is missing. Taking out an amount never makes room for more than that
-    amount, so where they do not, no run can succeed."""
-    queue = problem.queue
+    amount, and only its own holders bring a queue back to its nominal quota; where they do not, no run succeeds."""
+    own = (candidates.own,)
+    if not borrowing and not all(hold_at_least(excess, fr, own) for fr, excess in excesses(problem)):
+        return False
     sources = (candidates.own, *candidates.hierarchical, *candidates.by_priority)
+    return all(hold_at_least(short, fr, sources) for fr, short in shortages(problem))
+
+
+def shortages(problem: VictimProblem) -> Iterator[tuple[int, int]]:
+    """What each request lacks: at least that much has to be taken out."""
+    return ((fr, subtract(value, available(problem.queue, fr))) for fr, value in problem.requests.items())
+
+
+def excesses(problem: VictimProblem) -> Iterator[tuple[int, int]]:
+    """By how much the queue would exceed its nominal quota with each request."""
+    queue = problem.queue
     for fr, value in problem.requests.items():
-        short = subtract(value, available(queue, fr))
-        if short <= 0:
-            continue
-        for source in sources:
-            holders = source.queue.holders
-            for key in source.keys:
-                reservation = holders[key[2]].reservation
-                assert reservation is not None
-                short -= reservation.usage.get(fr, 0)
-                if short <= 0:
-                    break
-            if short <= 0:
-                break
-        if short > 0:
-            return False
-    return True
+        yield fr, subtract(add(queue.usage.get(fr, 0), value), queue.nominal.get(fr, 0))
+
+
+def hold_at_least(amount: int, fr: int, sources: Iterable[Source]) -> bool:
+    if amount <= 0:
+        return True
+    for source in sources:
+        holders = source.queue.holders
+        for key in source.keys:
+            amount -= amount_held(holders[key[2]], fr)
+            if amount <= 0:
+                return True
+    return False
+
+
+def amount_held(state: WorkloadState, fr: int) -> int:
+    reservation = state.reservation
+    assert reservation is not None
+    return reservation.usage.get(fr, 0)
 
 
 def runs(problem: VictimProblem, candidates: Candidates) -> tuple[bool, ...]:
@@ -100,19 +120,24 @@ def runs(problem: VictimProblem, candidates: Candidates) -> tuple[bool, ...]:
 def run(problem: VictimProblem, candidates: Candidates, journal: Journal, *, borrowing: bool) -> list[Target]:
     """R3.3: take candidates out until the request fits, then give back what was not needed."""
     removed: list[Target] = []
+    # The exact test costs more than the sums that must be reached before it can succeed.
+    scarce, missing = max(shortages(problem), key=itemgetter(1))
+    exceeded, excess = (scarce, 0) if borrowing else max(excesses(problem), key=itemgetter(1))
     for candidate in sequence(candidates):
-        source = candidate.source
+        state, source = candidate
         if source.meeting is None:
             reason, rule = IN_CLUSTER_QUEUE, "R2.5"
+            excess -= amount_held(state, exceeded)
         else:
             reason, rule = classify(problem, candidate)
             if borrowing and rule == "R2.10 NoBorrow":
                 continue
             if not is_still_valid(problem, source):
                 continue
-        take_out(source.queue, candidate.state, journal)
-        removed.append(Target(candidate.state, source.queue, reason, rule))
-        if problem.fits(borrowing=borrowing):
+        take_out(source.queue, state, journal)
+        removed.append(Target(state, source.queue, reason, rule))
+        missing -= amount_held(state, scarce)
+        if missing <= 0 and excess <= 0 and problem.fits(borrowing=borrowing):
             return fill_back(problem, removed, borrowing=borrowing, journal=journal)
     return []
 
@@ -130,29 +155,40 @@ def collect_candidates(problem: VictimProblem) -> Candidates:
             assert isinstance(ancestor, CohortNode)
             bucket = hierarchical if advantage else by_priority
             for other in borrowing_queues(ancestor, done, problem):
-                keys = problem.allowed(other, queue.reclaim_within_cohort)
-                if keys:
+                if other is not queue and (keys := problem.allowed(other, queue.reclaim_within_cohort)):
                     bucket.append(Source(other, keys, advantage, ancestor))
-            fits, rest = room_in_quota(ancestor, rest)
-            advantage = advantage or fits
             done = ancestor
+            if ancestor.parent is not None:
+                fits, rest = room_in_quota(ancestor, rest)
+                advantage = advantage or fits
     return Candidates(own, hierarchical, by_priority)
 
 
-def borrowing_queues(cohort: CohortNode, done: CohortNode | None, problem: VictimProblem) -> Iterator[ClusterQueueNode]:
+def borrowing_queues(cohort: CohortNode, done: CohortNode | None, problem: VictimProblem) -> list[ClusterQueueNode]:
     """R2.6, R2.8: active queues below `cohort` that exceed their quota in what is contested, not entering cohorts that
     do not; `done` is the subtree handled at the level below."""
-    contested, own = problem.contested, problem.queue
+    if problem.borrowers is None:
+        return list(find_borrowing_queues(cohort, done, problem.contested))
+    key = (cohort.name, "" if done is None else done.name, problem.contested)
+    known = problem.borrowers.get(key)
+    if known is None:
+        known = problem.borrowers[key] = list(find_borrowing_queues(cohort, done, problem.contested))
+    return known
+
+
+def find_borrowing_queues(
+    cohort: CohortNode, done: CohortNode | None, contested: frozenset[int]
+) -> Iterator[ClusterQueueNode]:
     for queue in cohort.child_queues.values():
         usage, quota = queue.usage, queue.subtree
         for fr in contested:
             if usage.get(fr, 0) > quota.get(fr, 0):
-                if queue.active and queue is not own:
+                if queue.active:
                     yield queue
                 break
     for child in cohort.child_cohorts.values():
         if child is not done and not is_within_quota(child, contested):
-            yield from borrowing_queues(child, None, problem)
+            yield from find_borrowing_queues(child, None, contested)
 
 
 def sequence(candidates: Candidates) -> Iterator[Candidate]:

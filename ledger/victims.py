@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
-from ledger.tree import Journal, add_usage, available_signed, remove_usage
+from ledger.tree import Journal, add_usage, available_signed, remove_usage, roll_back
 from ledger.workloads import WorkloadState
 
 LOWER_PRIORITY: Final = "LowerPriority"
@@ -18,6 +18,10 @@ IN_CLUSTER_QUEUE: Final = "InClusterQueue"
 IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
 IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
 IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
+
+
+Borrowers = dict[tuple[str, str, frozenset[int]], list[ClusterQueueNode]]
+"""By cohort, subtree left out and contested flavor-resources: the active queues that exceed their quota in these."""
 
 
 class Target(NamedTuple):
@@ -33,6 +37,7 @@ class VictimProblem(NamedTuple):
     """One search: `requests` must fit together into `queue`, `contested` are the flavor-resources that lack room.
 
     `gone` are workloads that an earlier entry of the cycle claimed: out of the snapshot, also as victims (5.7.3).
+    `borrowers` remembers between searches on unchanged tables who exceeds its quota; None where tables change.
     """
 
     queue: ClusterQueueNode
@@ -40,6 +45,7 @@ class VictimProblem(NamedTuple):
     requests: Mapping[int, int]
     contested: frozenset[int]
     gone: Collection[str] = frozenset()
+    borrowers: Borrowers | None = None
 
     def fits(self, *, borrowing: bool) -> bool:
         """R3.2: the whole request vector has room, without exceeding nominal quota where borrowing is forbidden."""
@@ -50,6 +56,10 @@ class VictimProblem(NamedTuple):
             if value > 0 and value > available_signed(queue, fr):
                 return False
         return True
+
+    def room_left(self) -> dict[int, int]:
+        """What would still be available beside the request; at least as much may come back without a test."""
+        return {fr: available_signed(self.queue, fr) - value for fr, value in self.requests.items() if value > 0}
 
     def own_candidates(self) -> list[VictimKey]:
         """R2.5: holders of the preemptor's own queue, in order, evicted ones included."""
@@ -103,11 +113,20 @@ def put_back(queue: ClusterQueueNode, state: WorkloadState, journal: Journal) ->
 def fill_back(problem: VictimProblem, removed: list[Target], *, borrowing: bool, journal: Journal) -> list[Target]:
     """R3.4: from the last but one removed to the first, keep those whose return would make the request unfit."""
     victims = [removed[-1]]
+    room = problem.room_left()
     for target in reversed(removed[:-1]):
+        mark = len(journal)
         put_back(target.queue, target.state, journal)
+        assert target.state.reservation is not None
+        held = target.state.reservation.usage
+        for fr in room:
+            room[fr] -= held.get(fr, 0)
+        if (borrowing or target.queue is not problem.queue) and min(room.values(), default=0) >= 0:
+            continue
         if not problem.fits(borrowing=borrowing):
-            take_out(target.queue, target.state, journal)
+            roll_back(journal, mark)
             victims.append(target)
+        room = problem.room_left()
     victims.reverse()
     return victims
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import multiprocessing
 import os
 import queue
@@ -27,6 +26,7 @@ from projections.audit_sources import AuditProblem
 from projections.rules_diff import Change, RulesDiff
 from topics.checkpoints import Checkpoint, newest_checkpoint
 from topics.codec import encode_row, encode_row_key
+from topics.garbage import settle_garbage_collection
 from topics.reader import read_to_end
 from topics.recorded import head_of
 from topics.recovery import Recovered, read_changelog
@@ -100,9 +100,7 @@ def default_processes() -> int:
 
 def run_job(job: Job, told: Told) -> Report:
     """One partition, from start to end."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
+    settle_garbage_collection()
     began = time.monotonic()
     report = asyncio.run(_run(job, told))
     report.result.seconds = time.monotonic() - began

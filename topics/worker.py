@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -14,6 +13,7 @@ from topics import metrics
 from topics.admin import ensure_topics
 from topics.app import EXIT_FAILURE, leave, new_app
 from topics.folding import FoldFactory, ledger_fold
+from topics.garbage import settle_garbage_collection
 from topics.settings import Settings
 from topics.transaction import InsideTransaction
 
@@ -22,7 +22,6 @@ logger = logging.getLogger("topics.worker")
 CONNECT_SECONDS = 60.0
 STOP_SECONDS = 30.0
 REPEAT_SECONDS = 10.0
-GARBAGE_THRESHOLDS = (50_000, 20, 50)
 
 
 def run_worker(
@@ -34,8 +33,7 @@ def run_worker(
 ) -> int:
     """Fold until SIGTERM or SIGINT. Does not return to the caller where something unexpected happens: it exits."""
     set_up_logging(log_level)
-    # The state lives long: looking through all of it for garbage every few hundred events finds nothing.
-    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    settle_garbage_collection()
     return asyncio.run(_run(settings, fold, inside_transaction))
 
 

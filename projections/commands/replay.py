@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import os
 import sys
@@ -44,6 +43,7 @@ def replay_command(
     Exit codes: 0 done, 1 a record was rejected and --strict is set, 2 wrong use.
     """
     from projections.replay import dead_letter, described, replay
+    from topics.garbage import settle_garbage_collection
     from topics.sources import numbered_events, unpacked
 
     topic = file if file == "-" else Path(file).name
@@ -62,7 +62,7 @@ def replay_command(
                 for line in described(topic, event, rejections):
                     typer.echo(f"rejected: {line}", err=True)
 
-        _settle_garbage_collection()
+        settle_garbage_collection()
         started = time.monotonic()
         events: Iterable[SourceEvent] = numbered_events(unpacked(source), cluster)
         if not quiet and sys.stderr.isatty():
@@ -112,13 +112,6 @@ def _or_wrong_use(opening: Callable[[], BinaryIO]) -> BinaryIO:
     except OSError as problem:
         typer.echo(f"quota-ledger replay: {problem.filename}: {problem.strerror}", err=True)
         raise typer.Exit(2) from None
-
-
-def _settle_garbage_collection() -> None:
-    """The fold keeps what it keeps: looking through all of it for cycles after every few objects only costs time."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(100_000, 20, 50)
 
 
 def _with_progress(events: Iterable[SourceEvent], topic: str, source: BinaryIO) -> Iterator[SourceEvent]:
