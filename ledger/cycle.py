@@ -551,6 +551,8 @@ class Cycle:
             self.changed = True
             if self._rules.bulk_parking and not queue.is_strict and entry.reason in (NO_FIT, NO_CANDIDATES):
                 self._park_shape(queue, state, entry.verdict)
+        if entry.reason == NO_DEVICES:
+            pending.set_apart(state)
 
     def _park_shape(self, queue: ClusterQueueNode, state: WorkloadState, verdict: Verdict) -> None:
         message = f"an equivalent workload, {state.namespace}/{state.name}, was refused"

@@ -157,6 +157,11 @@ class PendingQueue:
         group.fresh.clear()
         return [self._by_uid[key[2]] for key in news]
 
+    def set_apart(self, state: WorkloadState) -> None:
+        """It was told something else than the others of its shape: what they are told next is news to it."""
+        if state.place == GROUPED:
+            self._classes[state.shape].fresh[state.uid] = None
+
     def is_active(self, state: WorkloadState) -> bool:
         """Whether the workload is in the heap."""
         if state.place != GROUPED or state.heap_key is None:

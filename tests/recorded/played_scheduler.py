@@ -10,6 +10,7 @@ import copy
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -20,6 +21,7 @@ Device = tuple[str, str, str]
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
+@cache
 def amount(text: Any) -> int:
     number, unit = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", str(text)).groups()  # type: ignore[union-attr]
     return int(Fraction(number) * _UNITS[unit])
@@ -60,7 +62,7 @@ class PlayedScheduler:
     def place(self) -> Iterator[tuple[Object, tuple[Device, ...]]]:
         """Claims as the API server shows them after their allocation, and what they were given."""
         for name, claim in list(self.waiting.items()):
-            chosen = self._choose(claim["spec"]["devices"])
+            chosen = self.choose(claim["spec"]["devices"])
             if chosen is None:
                 continue
             del self.waiting[name]
@@ -82,7 +84,7 @@ class PlayedScheduler:
             }
             yield shown, self.allocated[name]
 
-    def _choose(self, asked: Object) -> list[tuple[str, Device]] | None:
+    def choose(self, asked: Object) -> list[tuple[str, Device]] | None:
         """Requests one after the other, each with the first devices that leave enough for the rest."""
         wanted = [(request["name"], request["exactly"]) for request in asked["requests"]]
         attributes = [each["matchAttribute"] for each in asked.get("constraints", ())]
