@@ -145,6 +145,8 @@ def is_walk(source: str, target: str, decisions: Sequence[str], *, silent: int =
             if not all(map(str.startswith, decisions[made:upto], edge.decisions)) or upto > len(decisions):
                 continue
             for reached in edge.targets:
+                if reached == "unknown" and target != "unknown":
+                    continue
                 step = (reached, upto, 0 if edge.decisions else quiet + 1)
                 if step not in found:
                     found.add(step)
