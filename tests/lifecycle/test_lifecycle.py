@@ -71,7 +71,7 @@ def test_a_step_that_no_edge_allows_is_noticed() -> None:
     assert not is_walk("queued", "parked", ["Admitted"])
     assert not is_walk("finished", "queued", [])
     assert not is_walk("admitted", "parked", [])
-    assert not is_walk("parked", "parked", ["Released Finished"])
+    assert not is_walk("parked", "parked", ["Preempted"])
 
 
 def test_recordings_take_every_decided_edge_that_a_cluster_without_deletions_can_show() -> None:
