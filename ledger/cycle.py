@@ -178,7 +178,7 @@ class Cycle:
             return False
         self._forget_outdated_memory(entry)
         memory = entry.state.memory
-        if memory is None or not memory.has_pending_flavors:
+        if entry.state.no_devices is not None and not (memory is not None and memory.has_pending_flavors):
             entry.state.no_devices = None
         entry.replaced = self._around.replaced_slice(entry.queue, entry.state)
         self._assign(entry, start=memory.tried if memory is not None else ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ledger.allocations import Allocations
 from ledger.devices.index import DeviceIndex, WorkloadKey
-from ledger.devices.objects import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from ledger.devices.objects import Allocation, DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from ledger.objects.node import Node
 from ledger.state import State
 from ledger.workload_events import WorkloadEvents
@@ -25,7 +25,8 @@ class DeviceEvents:
         return self._state.devices
 
     def device_object(self, old: DeviceObject | None, new: DeviceObject | None) -> None:
-        self._take(self._index.apply(old, new))
+        version = self._index.version
+        self._take(self._index.apply(old, new), version)
         if isinstance(new or old, DeviceClass):
             # What a row counts names the extended resources of its classes.
             for name, queue in self._state.forest.queues.items():
@@ -34,19 +35,23 @@ class DeviceEvents:
             self._allocations.slices()
 
     def claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Its allocation is what settlements are made of."""
-        self._take(self._index.apply(old, new))
+        """Its allocation is what settlements are made of, and what is in the way of others."""
+        version = self._index.version
+        keys = self._index.apply(old, new)
+        moved = allocation_of(old) != allocation_of(new)
+        self._take(keys, version if moved else self._index.version)
         if new is not None:
             self._allocations.claim(new, gone=False)
         elif old is not None:
             self._allocations.claim(old, gone=True)
 
     def node(self, old: Node | None, new: Node | None) -> None:
-        self._take(self._index.apply_node(old, new))
+        version = self._index.version
+        self._take(self._index.apply_node(old, new), version)
 
-    def _take(self, keys: tuple[WorkloadKey, ...]) -> None:
-        """What waits for devices is looked at again, and what read the object is priced again."""
-        if self._state.short_of_devices:
+    def _take(self, keys: tuple[WorkloadKey, ...], version: int) -> None:
+        """What waits for devices is looked at again if any changed, and what read the object is priced again."""
+        if self._state.short_of_devices and self._index.version != version:
             self._state.retry_short_of_devices()
         self._price_again(keys)
         self._allocations.charges_of(keys)
@@ -57,3 +62,7 @@ class DeviceEvents:
             state = self._state.workloads.get(key)
             if state is not None:
                 self._workloads.price_again(state)
+
+
+def allocation_of(claim: ResourceClaim | None) -> Allocation | None:
+    return claim.status.allocation if claim is not None else None

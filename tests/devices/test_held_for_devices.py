@@ -236,6 +236,31 @@ def test_devices_that_are_published_wake() -> None:
     assert admitted(world.add(more)) == ["one"]
 
 
+def test_what_leaves_devices_as_they_were_wakes_nobody() -> None:
+    world = holding_back()
+    node: Object = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": build.metadata("gpu-a100-01", uid="node", labels={"gpu": "a100"}),
+    }
+    world.add(node)
+    world.ask("whole", "one-gpu", count=2)
+    world.ask("part", "mig-1g10gb")
+    cycles = cycle_of(world)
+    world.change(copy.deepcopy(node) | {"status": {"allocatable": {"cpu": "4"}}})
+    world.allocate("whole-x")
+    assert cycle_of(world) == cycles
+    labelled = copy.deepcopy(node)
+    labelled["metadata"]["labels"]["zone"] = "b"
+    world.change(labelled)
+    assert cycle_of(world) > cycles
+
+
+def cycle_of(world: DeviceWorld) -> int:
+    """How many cycles the queue's tree went through."""
+    return int(world.ledger.state.forest.queues["q"].tree.cycle)
+
+
 def test_a_class_that_selects_other_devices_wakes() -> None:
     world = holding_back("whole", H100, quota=GPUS)
     device_class = copy.deepcopy(world.objects["DeviceClass", "", "gpu.nvidia.com"])

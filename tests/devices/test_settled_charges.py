@@ -191,6 +191,16 @@ def test_a_claim_may_be_seen_before_its_workload() -> None:
     assert figures(settled)[2] == {"gpu.memory": "-71168Mi"}
 
 
+def test_in_a_list_everything_is_settled_at_its_end_whatever_comes_first() -> None:
+    world = DeviceWorld("counter-unified", quota=MEMORY)
+    world.apply(build.event("SYNC_BEGIN", cluster=world.cluster) | {"kinds": []})
+    assert world.allocate("any-x", SMALL) == []
+    assert world.add(fact("any", usage="79Gi")) == []
+    assert world.publish(A100) == []
+    (settled,) = world.apply(build.event("SYNC_END", cluster=world.cluster) | {"kinds": []})
+    assert figures(settled)[2] == {"gpu.memory": "-71168Mi"}
+
+
 def test_devices_that_are_published_late_are_settled_then() -> None:
     world = DeviceWorld("counter-unified", quota=MEMORY)
     world.add(fact("any", usage="79Gi"))
