@@ -102,6 +102,8 @@ class ClusterEvents:
         self._refresh_activity(queue)
         state.dirty_shares.update(other.name for other in left.queues)
         state.retry_tree_of(queue.name)
+        if old.spec.admission_checks_strategy != new.spec.admission_checks_strategy:
+            state.watch(queue.holders.values())
         if old.spec.stop_policy != new.spec.stop_policy:
             state.watch(queue.holders.values())
             if new.spec.stop_policy == "None":

@@ -107,6 +107,7 @@ class Life:
         """The first that applies, in the order of the controller's steps."""
         if self._obey_stop(state, reservation) or self._obey_checks(state):
             return
+        self._workloads.admit_if_ready(state)
         if not reservation.admitted:
             return
         due = self._pods_ready_deadline(state, reservation)

@@ -269,7 +269,7 @@ class WorkloadEvents:
         self.admit_if_ready(state)
 
     def admit_if_ready(self, state: WorkloadState) -> None:
-        """7.2.4, 7.2.5: admitted once every check the reservation needs is there and every listed check is ready."""
+        """7.2.3 to 7.2.5: admitted once every check the reservation needs is ready; others are taken off the list."""
         reservation = state.reservation
         assert reservation is not None
         if reservation.admitted:
@@ -300,9 +300,7 @@ class WorkloadEvents:
 
     def _checks_are_ready(self, state: WorkloadState, queue: ClusterQueueNode) -> bool:
         listed = {check.name: check.state for check in self._state.live_checks(state)}
-        if any(name not in listed for name in required_checks(queue, state)):
-            return False
-        return all(value == "Ready" for value in listed.values())
+        return all(listed.get(name) == "Ready" for name in required_checks(queue, state))
 
     def _set_reserved_at(self, state: WorkloadState, at: Timestamp) -> None:
         """The cluster's own time of the reservation counts from its first echo on: it orders victims (5.9.3)."""

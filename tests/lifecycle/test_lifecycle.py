@@ -11,6 +11,7 @@ from ledger.fold import Fold
 from ledger.lifecycle import EDGES, STATES, is_walk, state_of
 from projections.lifecycle import PAGE, page
 from tests.properties.random_worlds import RandomWorld
+from tests.properties.test_random_lives import play
 from tests.recorded.test_life import LIVES
 from tests.recorded.test_recordings import RECORDINGS, lines
 
@@ -64,6 +65,11 @@ def test_every_step_of_a_recording_is_on_the_page(name: str) -> None:
 @pytest.mark.parametrize("seed", range(15))
 def test_every_step_of_a_random_world_is_on_the_page(seed: int) -> None:
     assert undocumented(RandomWorld(seed).run(60).world.records) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_step_of_a_random_life_is_on_the_page(seed: int) -> None:
+    assert undocumented(play(seed, block=seed % 4 == 0, fair=seed % 3 == 0).records) == []
 
 
 def test_a_step_that_no_edge_allows_is_noticed() -> None:

@@ -114,3 +114,11 @@ def test_a_queue_is_inactive_while_one_of_its_checks_is() -> None:
     assert steps(life.job("w", 4)) == []
     life.objects["AdmissionCheck", "", "k2"]["status"]["conditions"] = [build.condition("Active", True, "Up", 1)]
     assert steps(life.send("MODIFIED", life.objects["AdmissionCheck", "", "k2"])) == ["Reserved w"]
+
+
+def test_a_check_that_is_taken_off_the_queue_is_not_waited_for_any_more() -> None:
+    life = on_the_second_flavor()
+    life.answer("w", k1="Ready")
+    queue = life.cluster_queue("a")
+    queue["spec"]["admissionChecksStrategy"]["admissionChecks"].pop()
+    assert steps(life.change(queue)) == ["Admitted w"]
