@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
+from topics.diagnosis import why_unreachable
 from topics.settings import Settings
 from topics.topic import Topic, Topics
 
@@ -43,10 +44,10 @@ async def start_admin(settings: Settings, patience_seconds: float = CONNECT_SECO
             return admin
         except (KafkaError, OSError) as problem:
             await admin.close()
-            if asyncio.get_running_loop().time() >= deadline:
+            diagnosis = await why_unreachable(settings)
+            if diagnosis.final or asyncio.get_running_loop().time() >= deadline:
                 raise BrokerUnreachable(
-                    f"no Kafka broker answers at {settings.bootstrap_servers} ({type(problem).__name__}: {problem}); "
-                    "set KAFKA_BOOTSTRAP_SERVERS, or start one with `quota-ledger up`"
+                    f"no Kafka broker serves at {settings.bootstrap_servers}: {diagnosis.text}"
                 ) from problem
             await asyncio.sleep(PAUSE_SECONDS)
 

@@ -59,6 +59,8 @@ class KafkaOfJars:
         self.description = f"Apache Kafka {VERSION} (KRaft, one node) from its jars"
         self._controller_port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
+        self.more_settings: dict[str, str] = {}
+        self.format_options: list[str] = []
 
     @property
     def bootstrap_servers(self) -> str:
@@ -72,6 +74,7 @@ class KafkaOfJars:
             (self.directory / "server.properties").write_text(self._properties())
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             arguments = ["format", "-t", cluster, "-c", str(self.directory / "server.properties")]
+            arguments += self.format_options
             _run([java, "-cp", classpath, "kafka.tools.StorageTool", *arguments])
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         with (self.directory / "broker.log").open("ab") as output:
@@ -104,14 +107,18 @@ class KafkaOfJars:
         self._process = None
 
     def _properties(self) -> str:
-        settings = SINGLE_NODE | {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
-            "controller.listener.names": "CONTROLLER",
-            "log.dirs": str(self.directory / "log"),
-        }
+        settings = (
+            SINGLE_NODE
+            | {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+                "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
+                "controller.listener.names": "CONTROLLER",
+                "log.dirs": str(self.directory / "log"),
+            }
+            | self.more_settings
+        )
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
