@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from ledger.devices.attribution import EXTENDED_RESOURCES, Owners, WorkloadKey, owner_names, pods_of
 from ledger.devices.charges import DeviceCharges
 from ledger.devices.charging import mappings_of
@@ -17,7 +19,7 @@ from ledger.devices.objects import Allocation, ResourceClaim
 from ledger.devices.settlement import ActualCost, actual_cost, settle
 from ledger.objects.workload import PodSet, Workload
 from ledger.state import State
-from ledger.workloads import Reductions, SettledClaims, WorkloadState
+from ledger.workloads import AssignedPodSet, Reductions, SettledClaims, WorkloadState
 
 ClaimKey = tuple[str, str]
 SETTLED = "Settled"
@@ -164,9 +166,11 @@ class Allocations:
 
     def _charges(self, state: WorkloadState) -> DeviceCharges | None:
         """Of a fact they are worked out from what is known by now, once."""
-        if state.charges is None:
+        reservation = state.reservation
+        if state.charges is None and reservation is not None:
             answer = self._state.devices.charges(state.workload, self._state.configuration)
-            state.charges = answer if isinstance(answer, DeviceCharges) else None
+            if isinstance(answer, DeviceCharges):
+                state.charges = as_recorded(answer, reservation.pod_sets)
         return state.charges
 
     def _cost(self, key: ClaimKey) -> ActualCost:
@@ -198,6 +202,20 @@ class Allocations:
                 slots[name] = max(0, slots.get(name, 0) - taken)
             found[live.name] = taken
         return found
+
+
+def as_recorded(charges: DeviceCharges, pod_sets: Iterable[AssignedPodSet]) -> DeviceCharges:
+    """A fact is charged what it records, whatever its devices cost by now; dear requests take up the difference first."""
+    requests = list(charges.requests)
+    for pod_set in pod_sets:
+        for key, amount in charges.pod_set(pod_set.name).added.items():
+            excess = amount - pod_set.usage.get(key, 0) // max(1, pod_set.count)
+            places = [i for i, each in enumerate(requests) if (each.pod_set, each.key) == (pod_set.name, key)]
+            for place in sorted(places, key=lambda i: -requests[i].amount):
+                left = max(0, requests[place].amount - excess)
+                excess -= requests[place].amount - left
+                requests[place] = msgspec.structs.replace(requests[place], amount=left)
+    return msgspec.structs.replace(charges, requests=tuple(requests))
 
 
 def reductions_of(settled: SettledClaims | None) -> Reductions:

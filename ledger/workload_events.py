@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.admission_sharing import AdmissionSharing
-from ledger.allocations import SETTLED, Allocations, reductions_of
+from ledger.allocations import SETTLED, Allocations, as_recorded, reductions_of
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.workload import Workload, condition, is_true
 from ledger.recorder import Recorder
@@ -209,6 +209,8 @@ class WorkloadEvents:
         admitted = condition(workload, "Admitted")
         if reservation.admitted and admitted is not None and admitted.last_transition_time is not None:
             reservation.admitted_at = admitted.last_transition_time
+        if state.charges is not None:
+            state.charges = as_recorded(state.charges, reservation.pod_sets)
         state.priority = self._state.effective_priority(state)
         state.order_time = self._state.order_time(state)
         self._note_eviction(state)

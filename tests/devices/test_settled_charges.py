@@ -184,6 +184,23 @@ def test_a_workload_that_was_admitted_elsewhere_is_settled_too() -> None:
     assert [figures(each)[2] for each in world.allocate("any-x", SMALL)] == [{"gpu.memory": "-71168Mi"}]
 
 
+@pytest.mark.parametrize("waited", [False, True])
+def test_a_fact_is_charged_what_it_records_whatever_its_devices_cost_by_now(waited: bool) -> None:
+    world = DeviceWorld("counter-unified", A100, quota={"gpu.memory": "79Gi"}, settle=True)
+    if waited:
+        world.ask("holder", "one-gpu")
+        world.ask("any", "mig-any")
+    world.send("MODIFIED" if waited else "ADDED", fact("any", usage="40192Mi"))
+    settled, released, *_ = world.allocate("any-x", SMALL)
+    assert figures(settled)[:3] == (
+        {"gpu.memory": "40192Mi"},
+        {"gpu.memory": "9728Mi"},
+        {"gpu.memory": "-30464Mi"},
+    )
+    assert released["usage"] == {"f": {"gpu.memory": "30464Mi"}}
+    assert world.usage() == {"q": {"f/gpu.memory": (9728 + 80896 * waited) * MI}}
+
+
 def test_a_claim_may_be_seen_before_its_workload() -> None:
     world = DeviceWorld("counter-unified", A100, quota=MEMORY)
     assert world.allocate("any-x", SMALL) == []
