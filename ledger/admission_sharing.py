@@ -5,6 +5,8 @@ from __future__ import annotations
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.consumption import Account, LocalQueueKey, is_usage_based, total_request
 from ledger.fair_pending import FairPendingQueue
+from ledger.objects.local_queue import AdmissionFairSharingStatus
+from ledger.objects.workload import is_true
 from ledger.pending import PendingQueue
 from ledger.recorder import Recorder
 from ledger.state import State
@@ -62,12 +64,27 @@ class AdmissionSharing:
 
     # LocalQueues
 
-    def local_queue_changed(self, key: LocalQueueKey, *, replaced: bool = False) -> None:
+    def local_queue_changed(
+        self, key: LocalQueueKey, *, replaced: bool = False, told: AdmissionFairSharingStatus | None = None
+    ) -> None:
+        """`told` is a sample that the LocalQueue's status newly shows."""
         if replaced or key not in self._state.local_queues:
             self._close(key)
         if self.is_on and key in self._state.local_queues:
-            self._open(key)
+            account = self._open(key)
+            if told is not None and self._knows_all(key, account):
+                if self._state.consumption.adopt(account, told, self._state.now):
+                    self._tell(key, account)
             self.look_at(key)
+
+    def _knows_all(self, key: LocalQueueKey, account: Account) -> bool:
+        """Whether the cluster has shown every admission that was settled here."""
+        members = self._state.by_local_queue.get(key, {})
+        return all(uid in members and is_true(members[uid].workload, "Admitted") for uid in account.running)
+
+    def _tell(self, key: LocalQueueKey, account: Account) -> None:
+        usage = self._state.consumption.usage(key)
+        self._recorder.consumption_changed(key, usage, account.weight, account.consumed)
 
     def look_at_queue(self, cluster_queue: str) -> None:
         """The ClusterQueue turned active or inactive."""
@@ -86,8 +103,7 @@ class AdmissionSharing:
         state.consumption.make_up(account, state.now)
         account.ticking = source.spec.stop_policy == "None" and queue is not None and queue.active
         if account.ticking and queue is not None and state.consumption.sample(account, state.now):
-            usage = state.consumption.usage(key)
-            self._recorder.consumption_changed(key, usage, account.weight, account.consumed)
+            self._tell(key, account)
             if queue.pending.has_active:
                 state.touched.add(queue.name)
         self._set_timer(key, account)

@@ -13,7 +13,7 @@ from ledger.objects.cluster_queue import ClusterQueue
 from ledger.objects.cohort import Cohort
 from ledger.objects.configuration import Configuration
 from ledger.objects.limit_range import LimitRange
-from ledger.objects.local_queue import LocalQueue
+from ledger.objects.local_queue import AdmissionFairSharingStatus, LocalQueue
 from ledger.objects.namespace import Namespace
 from ledger.objects.resource_flavor import ResourceFlavor
 from ledger.objects.runtime_class import RuntimeClass
@@ -243,7 +243,8 @@ class ClusterEvents:
             state.local_queues[key] = new
             state.local_queues_of.setdefault(new.spec.cluster_queue, set()).add(key)
         replaced = old is not None and new is not None and old.metadata.uid != new.metadata.uid
-        self._sharing.local_queue_changed(key, replaced=replaced)
+        told = sample_of(new)
+        self._sharing.local_queue_changed(key, replaced=replaced, told=told if told != sample_of(old) else None)
         now_known = state.known_local_queue(key)
         moved = (
             was_known is not None
@@ -400,6 +401,12 @@ class ClusterEvents:
     def _prepare_again(self, workloads: Iterable[WorkloadState]) -> None:
         for waiting in _by_key(workloads):
             self._workloads.price_again(waiting)
+
+
+def sample_of(source: LocalQueue | None) -> AdmissionFairSharingStatus | None:
+    """The consumption that a LocalQueue's status shows."""
+    fair_sharing = source.status.fair_sharing if source is not None else None
+    return fair_sharing.admission_fair_sharing_status if fair_sharing is not None else None
 
 
 def _by_key(workloads: Iterable[WorkloadState]) -> list[WorkloadState]:

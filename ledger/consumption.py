@@ -19,7 +19,7 @@ from ledger.timestamps import SECOND, Timestamp
 if TYPE_CHECKING:
     from ledger.cluster_queue import ClusterQueueNode, VictimKey
     from ledger.objects.configuration import AdmissionFairSharing
-    from ledger.objects.local_queue import LocalQueue
+    from ledger.objects.local_queue import AdmissionFairSharingStatus, LocalQueue
     from ledger.workloads import WorkloadState
 
 LocalQueueKey = tuple[str, str]
@@ -34,16 +34,18 @@ class Account:
     """R7.2 of one LocalQueue: `consumed` is decayed history, `penalties` are those not settled yet, by workload.
 
     `last` is when it last decayed. `ticking` says whether samples are taken: without consumption they change nothing
-    but `last`, which is made up for when it is asked for, so an idle LocalQueue costs nothing.
+    but `last`, which is made up for when it is asked for, so an idle LocalQueue costs nothing. `settled` is when a
+    penalty was settled last.
     """
 
-    __slots__ = ("consumed", "last", "penalties", "running", "ticking", "weight")
+    __slots__ = ("consumed", "last", "penalties", "running", "settled", "ticking", "weight")
 
     def __init__(self, last: Timestamp) -> None:
         self.consumed: Nanos = {}
         self.penalties: dict[str, Nanos] = {}
         self.running: dict[str, Nanos] = {}
         self.last = last
+        self.settled = Timestamp(0)
         self.ticking = True
         self.weight = 1.0
 
@@ -84,6 +86,19 @@ class Consumption:
             account.weight = double_of(source.spec.fair_sharing.weight)
         return account
 
+    def adopt(self, account: Account, status: AdmissionFairSharingStatus, now: Timestamp) -> bool:
+        """A sample that the cluster took: it wins over our own of the same time. One that may be from before the last
+        settlement does not know what was settled, and is old news. `lastUpdate` carries whole seconds."""
+        told = status.last_update
+        if told is None or told < max(account.last // SECOND * SECOND, account.settled + SECOND):
+            return False
+        consumed = {name: int(value) for name, value in sorted(status.consumed_resources.items()) if value}
+        moved = consumed != {name: value for name, value in account.consumed.items() if value}
+        if moved or account.is_idle:
+            account.consumed = consumed
+            account.last = max(account.last, Timestamp(min(now, told + SECOND)))
+        return moved
+
     def close(self, key: LocalQueueKey) -> None:
         self.accounts.pop(key, None)
 
@@ -122,6 +137,7 @@ class Consumption:
     def settle(self, account: Account, uid: str, now: Timestamp) -> None:
         """R7.14: on admission; what runs includes the workload already."""
         self._decay(account, now)
+        account.settled = now
         for name, value in account.penalties.pop(uid, {}).items():
             account.consumed[name] = account.consumed.get(name, 0) + value
 

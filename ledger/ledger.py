@@ -103,13 +103,12 @@ class Ledger:
     def apply(self, event: Event, topic: str, partition: int, offset: int) -> list[DecisionRecord]:
         """Fold one event; the decisions it makes, in order."""
         self.recorder.cause = Cause(topic=topic, partition=partition, offset=offset, index=0)
-        if self._take_time(event.at) and not self._syncing:
-            self._settle()
+        self._take_time(event.at, settles=not self._syncing)
         if event.type is EventType.BATCH:
             for index, member in enumerate(event.members):
                 if isinstance(member, Event):
                     self.recorder.cause = Cause(topic=topic, partition=partition, offset=offset, index=index)
-                    self._take_time(member.at)
+                    self._take_time(member.at, settles=False)
                     self._change(member)
         else:
             self._change(event)
@@ -117,17 +116,17 @@ class Ledger:
             self._settle()
         return self.recorder.take()
 
-    def _take_time(self, at: Timestamp | None) -> bool:
-        """Timers that the time has passed come due before the event that carries it; True when one did."""
+    def _take_time(self, at: Timestamp | None, *, settles: bool) -> None:
+        """Timers that the time has passed come due before the event that carries it, one after the other, each with
+        the cycles that follow from it. Within a batch and within a list cycles come at the end."""
         state = self.state
         if at is None or at <= state.now:
-            return False
+            return
         state.now = at
-        fired = False
         while (key := state.timers.pop_due(at)) is not None:
-            fired = True
             self._fire(key)
-        return fired
+            if settles:
+                self._settle()
 
     def _fire(self, key: TimerKey) -> None:
         state = self.state

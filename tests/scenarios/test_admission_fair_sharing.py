@@ -235,3 +235,38 @@ def test_the_same_log_gives_the_same_bytes(half_life: str) -> None:
         return [json.dumps(decision) for decision in life.decisions]
 
     assert played() == played()
+
+
+def shown(name: str, amount: str, at: float) -> Object:
+    target = local_queue(name)
+    sample = {"consumedResources": {GPU: amount}, "lastUpdate": build.moment(at)}
+    target["status"] = {"fairSharing": {"admissionFairSharingStatus": sample}}
+    return target
+
+
+def test_a_sample_that_the_cluster_took_wins_over_our_own() -> None:
+    life = world()
+    life.at(1000).job("w", 2, queue="x")
+    assert life.at(1200).change(shown("x", "1500m", 1200)) == [], "the cluster has not shown the admission yet"
+    life.change(life.copy("w"))
+    [told] = life.at(1210).change(shown("x", "1500m", 1210))
+    assert (told["type"], told["share"]) == ("ShareChanged", 1.5)
+    assert consumed(life, "x") == 1.5
+
+
+def test_a_sample_from_before_a_settlement_is_old_news() -> None:
+    life = world()
+    life.at(1000).job("w", 2, queue="x")
+    before = consumed(life, "x")
+    assert life.at(1001).change(shown("x", "0", 1000)) == []
+    assert consumed(life, "x") == before
+
+
+def test_the_echo_of_our_own_sample_changes_nothing() -> None:
+    life = world()
+    life.at(1000).job("w", 2, queue="x")
+    life.change(life.copy("w"))
+    [told] = life.tick(1300)
+    due = life.ledger.next_deadline()
+    assert life.at(1302).change(shown("x", told["consumed"][GPU], 1300)) == []
+    assert life.ledger.next_deadline() == due

@@ -128,3 +128,21 @@ def test_a_year_of_backoffs_ends_in_as_many_retries() -> None:
         requeued += sum(b'"BackoffFinished"' in decision.value for decision in outcome.decisions)
     assert requeued == 500
     assert life.ledger.next_deadline() is None or life.held("a") == 4
+
+
+def test_timers_that_one_event_passes_have_their_cycles_one_after_the_other() -> None:
+    """The backoff that ends first finds the room first, though the other has the higher priority."""
+    life = Life("a(4)")
+    for name, ends, priority in (("low", 1000, 0), ("high", 1001, 9)):
+        target = build.workload(name, "a", requests={GPU: 4}, priority=priority)
+        target["status"] = {
+            "conditions": [build.condition("Requeued", False, "PodsReadyTimeout", 0)],
+            "requeueState": {"count": 1, "requeueAt": build.moment(ends)},
+        }
+        life.add(target)
+    assert steps(life.tick(2000)) == [
+        "Requeued low BackoffFinished",
+        "Reserved low",
+        "Admitted low",
+        "Requeued high BackoffFinished",
+    ]
