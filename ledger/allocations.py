@@ -205,7 +205,7 @@ class Allocations:
 
 
 def as_recorded(charges: DeviceCharges, pod_sets: Iterable[AssignedPodSet]) -> DeviceCharges:
-    """A fact is charged what it records, whatever its devices cost by now; dear requests take up the difference first."""
+    """A fact is charged what it records, whatever its devices cost by now; dear requests give way first."""
     requests = list(charges.requests)
     for pod_set in pod_sets:
         for key, amount in charges.pod_set(pod_set.name).added.items():
