@@ -58,10 +58,12 @@ class Tick(NamedTuple):
 class Owned(Protocol):
     """A partition that is folded here and knows all that was applied before."""
 
-    number: int
-    live: Mapping[str, bool]
-    opened_at: int
-
+    @property
+    def number(self) -> int: ...
+    @property
+    def live(self) -> Mapping[str, bool]: ...
+    @property
+    def opened_at(self) -> int: ...
     @property
     def clusters(self) -> Mapping[str, Clocked]: ...
 
