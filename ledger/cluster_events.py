@@ -259,7 +259,7 @@ class ClusterEvents:
             state.watch(member for member in members if member.reservation is not None)
             if new.spec.stop_policy == "None":
                 state.restart(members, LOCAL_QUEUE_STOPPED)
-        if old is not None and (new is None or replaced):
+        if old is not None and (new is None or replaced or new.metadata.deletion_timestamp is not None):
             self._withdraw(state.by_local_queue.get(key, {}).values())
         if was_known is not None and (now_known is None or moved):
             for waiting in _by_key(state.by_local_queue.get(key, {}).values()):

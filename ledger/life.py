@@ -229,7 +229,9 @@ class Life:
         found.append(self._execution_deadline(state, reservation))
         if state.requeue_at is not None and self._retried(state):
             found.append(state.requeue_at)
-        return min((deadline for deadline in found if deadline is not None), default=None)
+        # One that has come already fired when the controller's steps before it had the word; it does not come again.
+        now = self._state.now
+        return min((deadline for deadline in found if deadline is not None and deadline > now), default=None)
 
     def _pods_ready_deadline(self, state: WorkloadState, reservation: Reservation) -> int | None:
         """7.5.3."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import repeat
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ledger.amounts import add, subtract
 from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
@@ -21,6 +21,8 @@ from ledger.victims import (
     take_out,
 )
 from ledger.workloads import WorkloadState
+
+NOTHING_LACKS: Final = (-1, 0)
 
 
 class Source(NamedTuple):
@@ -120,9 +122,10 @@ def runs(problem: VictimProblem, candidates: Candidates) -> tuple[bool, ...]:
 def run(problem: VictimProblem, candidates: Candidates, journal: Journal, *, borrowing: bool) -> list[Target]:
     """R3.3: take candidates out until the request fits, then give back what was not needed."""
     removed: list[Target] = []
-    # The exact test costs more than the sums that must be reached before it can succeed.
-    scarce, missing = max(shortages(problem), key=itemgetter(1))
-    exceeded, excess = (scarce, 0) if borrowing else max(excesses(problem), key=itemgetter(1))
+    # The exact test costs more than the sums that must be reached before it can succeed. Where only the resource pods
+    # is contested nothing is requested (5.9), and the first that is taken out suffices.
+    scarce, missing = max(shortages(problem), key=itemgetter(1), default=NOTHING_LACKS)
+    exceeded, excess = (scarce, 0) if borrowing else max(excesses(problem), key=itemgetter(1), default=NOTHING_LACKS)
     for candidate in sequence(candidates):
         state, source = candidate
         if source.meeting is None:

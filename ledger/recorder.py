@@ -116,7 +116,7 @@ class Recorder:
                 preemptor=PreemptorReference(
                     namespace=preemptor.namespace,
                     name=preemptor.name,
-                    uid=preemptor.uid,
+                    uid=preemptor.workload.metadata.uid,
                     cluster_queue=preempting.entry.queue.name,
                 ),
                 preemptor_path=path_of(preempting.entry.queue),
@@ -409,7 +409,7 @@ class Recorder:
 
 
 def reference(state: WorkloadState) -> WorkloadReference:
-    return WorkloadReference(namespace=state.namespace, name=state.name, uid=state.uid)
+    return WorkloadReference(namespace=state.namespace, name=state.name, uid=state.workload.metadata.uid)
 
 
 def path_of(queue: ClusterQueueNode) -> str:

@@ -69,6 +69,7 @@ class State:
         self.topologies: dict[str, Topology] = {}
         self.devices = DeviceIndex()
         self.workloads: dict[NAMESPACED_NAME, WorkloadState] = {}
+        self.uids: set[str] = set()
         self.by_local_queue: dict[NAMESPACED_NAME, dict[str, WorkloadState]] = {}
         self.by_namespace: dict[str, dict[str, WorkloadState]] = {}
         self.by_priority_class: dict[str, dict[str, WorkloadState]] = {}
@@ -102,9 +103,12 @@ class State:
         return self.configuration.ledger.rules == REFERENCE_RULES
 
     def known_local_queue(self, key: NAMESPACED_NAME) -> LocalQueue | None:
-        """4.1.2: a stopped LocalQueue is unknown to the queues."""
+        """4.1.2: a stopped LocalQueue is unknown to the queues. So is one that is being deleted: what is reserved
+        there would be withdrawn at once (7.6), and reserved again, for ever."""
         queue = self.local_queues.get(key)
-        return queue if queue is not None and queue.spec.stop_policy == "None" else None
+        if queue is None or queue.spec.stop_policy != "None" or queue.metadata.deletion_timestamp is not None:
+            return None
+        return queue
 
     def queue_of(self, state: WorkloadState) -> ClusterQueueNode | None:
         """The ClusterQueue in which the workload waits, through its LocalQueue (objects 3.1)."""
@@ -115,6 +119,17 @@ class State:
         """Whether the namespace exists and the ClusterQueue selects it (objects 3.2)."""
         known = self.namespaces.get(namespace)
         return known is not None and match_labels(queue.source.spec.namespace_selector, known.metadata.labels)
+
+    def identity_of(self, workload: Workload) -> str:
+        """Its uid, by which all tables know it. An API server gives each object its own; a hand-made event may carry
+        none, or one that is taken, and goes by its name then."""
+        metadata = workload.metadata
+        if metadata.uid and metadata.uid not in self.uids:
+            return metadata.uid
+        identity = f"{metadata.namespace}/{metadata.name}"
+        while identity in self.uids:
+            identity += "/"
+        return identity
 
     def retry_tree_of(self, cluster_queue: str) -> None:
         """4.7.1: the inadmissible workloads of the queue's whole tree are to be looked at again."""

@@ -39,12 +39,12 @@ class WorkloadEvents:
         """An object that was added or changed; what it means follows from comparing it with the one before."""
         key = (workload.metadata.namespace, workload.metadata.name)
         known = self._state.workloads.get(key)
-        if known is not None and known.uid != workload.metadata.uid:
+        if known is not None and known.workload.metadata.uid != workload.metadata.uid:
             self.remove(known)
             known = None
         if known is None:
             self._state.outside = True
-            self._enter(WorkloadState(workload))
+            self._enter(WorkloadState(workload, self._state.identity_of(workload)))
         else:
             self._state.outside |= not is_consequence(known, workload)
             old = known.workload
@@ -68,6 +68,7 @@ class WorkloadEvents:
 
     def _enter(self, state: WorkloadState) -> None:
         self._state.workloads[state.key] = state
+        self._state.uids.add(state.uid)
         self._state.by_namespace.setdefault(state.namespace, {})[state.uid] = state
         self._state.by_local_queue.setdefault(state.local_queue, {})[state.uid] = state
         self._follow_class_name(state, None)
@@ -586,4 +587,5 @@ class WorkloadEvents:
         if not peers:
             del self._state.by_namespace[state.namespace]
         del self._state.workloads[state.key]
+        self._state.uids.discard(state.uid)
         self._state.devices.forget(state.key)

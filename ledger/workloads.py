@@ -164,7 +164,8 @@ class Answered(NamedTuple):
 
 
 class WorkloadState:
-    """One workload in the ledger. Identity is (namespace, name, uid); a new uid is a new state.
+    """One workload in the ledger. Identity is (namespace, name, uid); a new uid is a new state. `uid` is unique among
+    the workloads of the ledger (`State.identity_of`).
 
     What its life so far leaves behind (admission 7), where the object may not show it yet: `held` is the reason that
     keeps it out of the heap (Requeued False), `requeue_at` and `requeue_count` are its backoff, `executed_seconds` the
@@ -214,10 +215,10 @@ class WorkloadState:
         "workload",
     )
 
-    def __init__(self, workload: Workload) -> None:
+    def __init__(self, workload: Workload, uid: str) -> None:
         metadata = workload.metadata
         self.key: tuple[str, str] = (metadata.namespace, metadata.name)
-        self.uid = metadata.uid
+        self.uid = uid
         self.workload = workload
         self.local_queue: tuple[str, str] = (metadata.namespace, workload.spec.queue_name)
         self.last_queued_in: tuple[str, str] | None = None
