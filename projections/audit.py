@@ -102,7 +102,10 @@ class Auditor:
             for record in records:
                 outcome = self._fold(record)
                 for decision in outcome.decisions:
-                    if decision.cluster in self._differing:
+                    if self._differing and decision.cluster in self._differing:
+                        continue
+                    if recorded.meets(decision.cluster, decision.value):
+                        result.decisions += 1
                         continue
                     found = await recorded.next(decision.cluster, decision.value)
                     if found == decision.value:

@@ -50,6 +50,8 @@ class Job:
     from_checkpoint: bool = False
     diff: bool = False
     rules: str | None = None
+    ends: bool = False
+    """Whether it is wanted where each cluster stands in the end: an archive is written, or met."""
 
 
 class Report(msgspec.Struct, rename="camel"):
@@ -145,7 +147,7 @@ async def _compare(
         return Report(diff.result, changes=diff.changes)
     auditor = Auditor(fold, first_offset=first, from_file=is_file)
     result = await auditor.run(events, decisions, progress=lambda count: told(job.partition, count), **more)
-    return Report(result, ends=ends_of(fold))
+    return Report(result, ends=ends_of(fold) if job.ends else [])
 
 
 async def _run_kafka(job: Job, told: Told) -> Report:

@@ -49,6 +49,14 @@ class Recorded:
         self._waiting: dict[str, deque[bytes]] = {}
         self._known = dict(known or {})
 
+    def meets(self, cluster: str, expected: bytes) -> bool:
+        """Whether the next record, which is at hand, is the one expected; the usual case, without waiting."""
+        index = self._index
+        if index < len(self._values) and self._values[index] == expected and not self._waiting.get(cluster):
+            self._index = index + 1
+            return True
+        return False
+
     async def next(self, cluster: str, expected: bytes) -> bytes | None:
         """The cluster's next decision; usually the next of the log, and equal to what is expected."""
         waiting = self._waiting.get(cluster)

@@ -92,7 +92,7 @@ def _audit(
 
     began = time.monotonic()
     try:
-        jobs = _jobs(source, decisions, cluster, from_checkpoint, rules_diff, rules)
+        jobs = _jobs(source, decisions, cluster, from_checkpoint, rules_diff, rules, export is not None)
         with _Progress(quiet) as progress:
             reports = run_jobs(jobs, processes or default_processes(), progress)
         problems = meet_ends(source, reports) if source and jobs[0].archive and not rules_diff else []
@@ -119,6 +119,7 @@ def _jobs(
     from_checkpoint: bool,
     diff: bool,
     rules: str | None,
+    ends: bool,
 ) -> list[Job]:
     from projections.archive import ArchiveReader
     from projections.audit_sources import AuditProblem, is_archive
@@ -128,11 +129,11 @@ def _jobs(
         with source.open("rb") as file:
             reader = ArchiveReader(file)
             reader.end()  # every byte, before a single event is folded
-        return [Job(number, archive=source, diff=diff, rules=rules) for number in reader.about.partitions]
+        return [Job(number, archive=source, diff=diff, rules=rules, ends=True) for number in reader.about.partitions]
     if source is not None:
         if decisions is None:
             raise AuditProblem(f"{source} is a file of events: name its decisions with --decisions FILE")
-        return [Job(0, events=source, decisions=decisions, cluster=cluster, diff=diff, rules=rules)]
+        return [Job(0, events=source, decisions=decisions, cluster=cluster, diff=diff, rules=rules, ends=ends)]
     import asyncio
 
     from topics.admin import partitions_of
@@ -144,7 +145,8 @@ def _jobs(
     settings = settings.replaced(partitions=count)
     numbers = range(count) if cluster is None else [partition_of(cluster, count)]
     return [
-        Job(number, settings=settings, from_checkpoint=from_checkpoint, diff=diff, rules=rules) for number in numbers
+        Job(number, settings=settings, from_checkpoint=from_checkpoint, diff=diff, rules=rules, ends=ends)
+        for number in numbers
     ]
 
 
