@@ -35,11 +35,12 @@ class DeviceEvents:
             self._allocations.slices()
 
     def claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        """Its allocation is what settlements are made of, and what is in the way of others."""
+        """Its allocation is what settlements are made of, and what is in the way of others. A new one frees nothing:
+        wherever these devices are, they were its holder's already, or somebody's who was not known."""
         version = self._index.version
         keys = self._index.apply(old, new)
-        moved = allocation_of(old) != allocation_of(new)
-        self._take(keys, version if moved else self._index.version)
+        freed = allocation_of(old) not in (None, allocation_of(new))
+        self._take(keys, version if freed else self._index.version)
         if new is not None:
             self._allocations.claim(new, gone=False)
         elif old is not None:

@@ -27,12 +27,14 @@ class DeviceWorld(World):
         rules: str = "ledger",
         feasibility: bool = False,
         settle: bool = False,
+        elastic: bool = False,
         **blocks: Any,
     ) -> None:
         self.switches = {"rules": rules, "feasibility": feasibility, "settle": settle}
         self.mappings = fixture("kueue-configurations.json")["configurations"][mapping]
         resources = {"deviceClassMappings": self.mappings}
-        super().__init__(rules=None, gates=GATES, ledger=self.switches, resources=resources, **blocks)
+        gates = GATES | ({"ElasticJobsViaWorkloadSlices": True} if elastic else {})
+        super().__init__(rules=None, gates=gates, ledger=self.switches, resources=resources, **blocks)
         self.add(build.flavor("f"))
         self.publish("deviceclasses.json", *slices)
         self.send("ADDED", *templates())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ledger.objects.workload import SLICE_REPLACEMENT_FOR
 from tests import builders as build
 from tests.builders import NAMESPACE, Object
 from tests.devices.device_world import PLENTY, DeviceWorld, job, told
@@ -249,6 +250,7 @@ def test_what_leaves_devices_as_they_were_wakes_nobody() -> None:
     cycles = cycle_of(world)
     world.change(copy.deepcopy(node) | {"status": {"allocatable": {"cpu": "4"}}})
     world.allocate("whole-x")
+    world.allocate("whole-x", "gpu-0", device_class="gpu.nvidia.com")
     assert cycle_of(world) == cycles
     labelled = copy.deepcopy(node)
     labelled["metadata"]["labels"]["zone"] = "b"
@@ -333,3 +335,16 @@ def test_it_waits_for_devices_even_if_the_last_flavor_lacks_quota() -> None:
     world.ask("b", "one-gpu", queue="two")
     assert verdict(world.ask("c", "one-gpu", queue="two")) == "impossible-now"
     assert flavors(world.finish("a")) == {"c": {"main": {"gpus": "a100"}}}
+
+
+def test_a_job_that_grows_needs_devices_for_its_growth_only() -> None:
+    world = DeviceWorld("counter-unified", A100, quota=POOL, feasibility=True, elastic=True)
+    world.ask("one", "one-gpu")
+    assert admitted(world.submit(grown(job("two", "one-gpu", count=2), "one"))) == ["two"]
+    assert verdict(world.submit(grown(job("three", "one-gpu", count=3), "two"))) == "impossible-now"
+    assert world.usage() == {"q": {"f/gpu.memory": 2 * 80896 * 2**20}}
+
+
+def grown(target: Object, smaller: str) -> Object:
+    target["metadata"]["annotations"] = {SLICE_REPLACEMENT_FOR: f"{NAMESPACE}/{smaller}"}
+    return target
