@@ -111,6 +111,7 @@ EDGES: Final = (
     Edge(("admitted",), ("evicting",), "its ClusterQueue is drained", ("Evicted ClusterQueueStopped",)),
     Edge(("admitted",), ("evicting",), "its LocalQueue is drained", ("Evicted LocalQueueStopped",)),
     Edge(("reserved", "admitted"), ("evicting",), "an object shows Evicted True that was not decided here"),
+    Edge(("reserved", "admitted"), ("evicting",), "its nodes failed, as an object shows", ("Evicted NodeFailures",)),
     Edge(("evicting",), ("reserved", "admitted"), "a write took a shown eviction back"),
     Edge(HOLDING, WAITING, "an object shows that the quota is gone", ("Released", "Requeued")),
     Edge(HOLDING, ("held", "unqueued"), "the same, and something keeps it out of the queue", ("Released",)),

@@ -22,6 +22,9 @@ from ledger.workload_facts import (
 )
 from ledger.workloads import Answered, ClassPriority, Reservation, StaleCheck, Verdict, WorkloadState
 
+DECIDED_ELSEWHERE = frozenset({"NodeFailures", "FlavorMigration", "DeactivatedDueToEvictedOnManagerCluster"})
+"""7.4.4: evictions that the ledger never decides, but tells."""
+
 RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 """7.4.2: evictions after which a workload is back in its queue as soon as its quota is."""
 
@@ -382,6 +385,8 @@ class WorkloadEvents:
             and evicted.last_transition_time == reservation.evicted_before
         ):
             return
+        if reservation is not None and evicted.reason in DECIDED_ELSEWHERE:
+            self._recorder.evicted(state, reservation.cluster_queue, evicted.reason, evicted.message)
         self.mark_evicted(state, evicted.reason)
 
     def mark_evicted(self, state: WorkloadState, reason: str) -> None:

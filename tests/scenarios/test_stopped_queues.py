@@ -111,6 +111,19 @@ def test_a_workload_that_was_evicted_for_another_reason_keeps_that_reason() -> N
     assert steps(life.activate("victim", False), "victim") == ["Released victim Deactivated"]
 
 
+def test_an_eviction_by_failed_nodes_is_told_and_waits_for_nothing() -> None:
+    life = Life("a(4)")
+    life.job("w", 4)
+    life.change(life.copy("w"))
+    assert steps(life.say("w", "Evicted", True, "NodeFailures")) == ["Evicted w NodeFailures"]
+    assert steps(life.give_back("w")) == [
+        "Released w NodeFailures",
+        "Requeued w NodeFailures",
+        "Reserved w",
+        "Admitted w",
+    ]
+
+
 def test_old_news_of_a_withdrawn_reservation_do_not_bring_it_back() -> None:
     life = with_three()
     shown = life.copy("x")
