@@ -495,6 +495,7 @@ class WorkloadEvents:
         if state.held == "LocalQueueStopped":
             self.end_wait(state)
             self._recorder.requeued(state, queue.name, "LocalQueueRestarted", None)
+        self._state.watched[state.uid] = state
         state.waiting_in = queue
         state.last_queued_in = state.local_queue
         queue.pending.activate(state)

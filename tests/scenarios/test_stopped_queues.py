@@ -124,6 +124,29 @@ def test_an_eviction_by_failed_nodes_is_told_and_waits_for_nothing() -> None:
     ]
 
 
+def test_a_queue_that_was_drained_and_deleted_takes_its_workloads_when_it_is_made_anew() -> None:
+    life = Life("a(4)")
+    life.job("w", 4)
+    life.stop("ClusterQueue", "a", "HoldAndDrain")
+    life.give_back("w")
+    gone = life.cluster_queue("a")
+    life.send("DELETED", gone)
+    gone["spec"]["stopPolicy"] = "None"
+    gone["metadata"] = {**gone["metadata"], "uid": "another"}
+    assert steps(life.add(gone)) == ["Requeued w ClusterQueueRestarted", "Reserved w", "Admitted w"]
+
+
+def test_a_workload_that_moves_away_from_a_stopped_local_queue_waits_in_the_other() -> None:
+    life = Life("k{a(4), b(4)}")
+    life.job("w", 4)
+    life.stop("LocalQueue", "a", "HoldAndDrain")
+    life.give_back("w")
+    target = life.copy("w")
+    target["spec"]["queueName"] = "b"
+    assert steps(life.change(target))[-2:] == ["Reserved w", "Admitted w"]
+    assert life.held("b") == 4
+
+
 def test_old_news_of_a_withdrawn_reservation_do_not_bring_it_back() -> None:
     life = with_three()
     shown = life.copy("x")
