@@ -8,8 +8,10 @@ cluster that did not change since the checkpoint before keeps its parts.
 
 from __future__ import annotations
 
+import gc
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -74,7 +76,8 @@ class Checkpoint:
     def ledgers(self) -> dict[str, Ledger]:
         """The ledgers; raises UnusableCheckpoint where another version of the ledger wrote them."""
         try:
-            return {cluster: load(state) for cluster, state in self.states.items()}
+            with _without_garbage_collection():
+                return {cluster: load(state) for cluster, state in self.states.items()}
         except OtherSchema as problem:
             raise UnusableCheckpoint(f"{problem}. {REBUILD}") from None
 
@@ -90,11 +93,12 @@ class CheckpointWriter:
 
     def take(self, fold: Any, next_offset: int, changed: set[str], stopped: Mapping[str, int]) -> PendingCheckpoint:
         """The states of the clusters that changed, between two events; packed later, beside the fold."""
-        states = {
-            cluster: save(ledger)
-            for cluster, ledger in sorted(fold.clusters.items())
-            if cluster not in stopped and (cluster in changed or cluster not in self._before)
-        }
+        with _without_garbage_collection():
+            states = {
+                cluster: save(ledger)
+                for cluster, ledger in sorted(fold.clusters.items())
+                if cluster not in stopped and (cluster in changed or cluster not in self._before)
+            }
         heads = {
             cluster: (ledger.seq, ledger.last_hash)
             for cluster, ledger in sorted(fold.clusters.items())
@@ -128,6 +132,18 @@ class CheckpointWriter:
         self._before = clusters
         records.append((MANIFEST_KEY, msgspec.json.encode(manifest, order="deterministic")))
         return records
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Millions of objects that all stay: looking through them for garbage again and again doubles the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass

@@ -234,6 +234,8 @@ def everybody_can_be_woken(ledger: Ledger) -> None:
                 raise Broken("who waits is in one place", state.key)
             if not queue.active or queue.tree.cyclic:
                 continue
+            if state.deactivated_for:
+                continue  # told as evicted; it ends when the object says so
             if inadmissible and state.verdict is None and ledger.state.backoff_expired(state):
                 raise Broken("who is parked has a verdict", (queue.name, state.key))
     for state in ledger.state.workloads.values():
