@@ -5,6 +5,9 @@ Each command imports what it needs when it runs, so that none waits for librarie
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
+
 import typer
 
 from projections.commands.audit import audit_command
@@ -47,5 +50,11 @@ app.add_typer(dead_letters_app)
 
 
 def main() -> None:
-    """Entry point of the command."""
-    app()
+    """Entry point of the command. What the system refuses on the way, such as a full disk, is told in one line."""
+    try:
+        app()
+    except OSError as problem:
+        with suppress(OSError):
+            sys.stdout.close()
+        where = f"{problem.filename}: " if problem.filename else ""
+        sys.exit(f"quota-ledger: {where}{problem.strerror or problem}")

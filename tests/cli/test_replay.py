@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import io
 import json
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,8 @@ from tests import builders as build
 from tests.cli.running import quota_ledger
 from topics.sources import SourceEvent, numbered_events
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "first-session.jsonl"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "first-session.jsonl"
 BAD_QUOTA = (
     b'{"type":"ADDED","object":{"apiVersion":"kueue.x-k8s.io/v1beta2","kind":"ClusterQueue",'
     b'"metadata":{"name":"bad","uid":"bad"},"spec":{"namespaceSelector":{},"resourceGroups":[{"coveredResources":["cpu"],'
@@ -201,6 +204,14 @@ def test_a_cut_off_gzip_file_is_an_error_and_what_could_be_read_was_decided(tmp_
     assert done.returncode == 1
     assert b"damaged" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "-"])
+def test_a_full_disk_is_told_in_one_line(output: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", "from projections.cli import main; main()", "replay", EXAMPLE, "-o", output]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (1, "quota-ledger: No space left on device\n")
 
 
 def test_quiet_says_nothing() -> None:
