@@ -154,7 +154,7 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
     with _worker(settings, "a", folder, sleep=0.0) as last:
         asyncio.run(wait_until_committed(settings, events, seconds=600))
         code = last.terminate(60)
-        assert code == 0, last.text()[-2000:]
+        assert code == 0, f"exit code {code}: {last.text()[-2000:]}"
     asyncio.run(_verify(settings, fire, folder))
     fire.seconds = time.monotonic() - began
     return fire
