@@ -348,3 +348,15 @@ def test_a_job_that_grows_needs_devices_for_its_growth_only() -> None:
 def grown(target: Object, smaller: str) -> Object:
     target["metadata"]["annotations"] = {SLICE_REPLACEMENT_FOR: f"{NAMESPACE}/{smaller}"}
     return target
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_it_waits_where_no_flavor_has_devices(strict: bool) -> None:
+    world = two_flavors()
+    world.queue("two", {"gpus": "100"}, flavors=("a100", "h100"), strict=strict)
+    for name in ("a", "b"):
+        world.ask(name, *["one-gpu"] * 2, queue="two")
+    world.ask("c", *["one-gpu"] * 6, queue="two")
+    assert verdict(world.ask("d", *["one-gpu"] * 6, queue="two")) == "impossible-now"
+    assert world.tick(world.now + 1) == []
+    assert flavors(world.finish("c")) == {"d": {"main": {"gpus": "h100"}}}
