@@ -174,6 +174,9 @@ class _Tail:
 
     async def _values(self, settings: Settings, topics: Topics, recovered: Recovered) -> AsyncIterator[list[bytes]]:
         start = recovered.decisions_from
+        if start and not await self._is_there(settings, topics, start):
+            logger.warning("%s has no decision at offset %d: they are all read", self._place, start)
+            start = 0
         async for records in read_to_end(settings, topics.decisions.name, self._partition, start=start):
             recovered.decisions_from = records[-1].offset
             values = [record.value for record in records]
@@ -181,6 +184,13 @@ class _Tail:
                 self._meet_checkpoint(values)
                 self._hashes.clear()
             yield values
+
+    async def _is_there(self, settings: Settings, topics: Topics, offset: int) -> bool:
+        """Whether a record has the offset that the checkpoint names, as a broker told it when it was written."""
+        name = topics.decisions.name
+        async for records in read_to_end(settings, name, self._partition, start=offset, stop=offset + 1):
+            return bool(records[0].offset == offset)
+        return False
 
     def _meet_checkpoint(self, values: list[bytes]) -> None:
         """The last decision that a checkpoint counts must be the recorded one."""

@@ -145,6 +145,23 @@ def test_a_large_state_is_cut_into_parts_and_a_smaller_one_takes_the_rest_away(
     asyncio.run(run())
 
 
+def test_a_wrong_place_in_the_decisions_costs_time_and_nothing_else(embedded_settings: Settings) -> None:
+    used = one_partition(embedded_settings)
+
+    async def run() -> None:
+        await prepared(used, until=60)
+        found = await newest_checkpoint(used, Topics.of(used), 0)
+        assert found is not None
+        wrong = msgspec.structs.replace(found.manifest, decisions_from=10**6)
+        await write(used, Topics.of(used).checkpoints.name, MANIFEST_KEY, msgspec.json.encode(wrong))
+        partition = await opened(used)
+        assert (partition.stopped, partition.next_offset) == ({}, 60)
+        assert 0 < partition.recovered_events < 60
+        await partition.close()
+
+    asyncio.run(run())
+
+
 def test_a_damaged_checkpoint_is_told_and_the_log_is_folded_from_its_start(
     embedded_settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
