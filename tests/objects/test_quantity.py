@@ -94,10 +94,10 @@ def test_other_json_values_are_no_quantities(value: object) -> None:
     ],
 )
 def test_hostile_text_costs_nothing(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with contextlib.suppress(ValueError):
         parse_quantity(text)
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 5, "written out, the number would take minutes"
 
 
 def test_long_text_is_as_exact_as_short_text() -> None:
