@@ -153,7 +153,7 @@ class Cycle:
         """4.4.1: at most one head from each active ClusterQueue."""
         entries = []
         for queue in self._tree.queues:
-            if not queue.active:
+            if queue.pending.is_idle or not queue.active:
                 continue
             state = queue.pending.pop()
             if state is not None:

@@ -25,6 +25,10 @@ class FairPendingQueue(PendingQueue):
         self._heads_of: dict[LocalQueueKey, list[Key]] = {}
         self._order_of: dict[LocalQueueKey, list[Key]] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        return not self._heads_of
+
     def position(self, state: WorkloadState) -> int:
         own = self._consumption.usage(state.local_queue)
         key = state.heap_key or order_key(state)

@@ -113,7 +113,7 @@ class PendingQueue:
         insort(group.active, key)
         state.place = GROUPED
         if group.active[0] == key:
-            heappush(self._heads, key)
+            self._offer_first(key)
 
     def park(self, state: WorkloadState) -> None:
         """Into the inadmissible list, to be moved by a retry."""
@@ -197,6 +197,11 @@ class PendingQueue:
         self._forget_order(state)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether it is plain that nobody is offered. Cohorts have many queues, and few of them have heads."""
+        return not self._heads
+
+    @property
     def has_active(self) -> bool:
         return self._first_active() is not None
 
@@ -222,6 +227,8 @@ class PendingQueue:
     def retry(self, matches: Callable[[str], bool]) -> int:
         """4.7.1: move what is parked, its namespace matching, to the heap; returns how many. What is held stays: the
         end of its backoff moves it, so a million that wait cost nothing here (4.6.2)."""
+        if not self._bulk and not self._parked:
+            return 0
         for shape, group in self._bulk.items():
             group.bulk = None
             if not group.active and not group.parked:
@@ -252,8 +259,15 @@ class PendingQueue:
             del self._parked[shape]
         if waking:
             group.active = sorted(group.active + waking) if group.active else waking
-            heappush(self._heads, group.active[0])
+            self._offer_first(group.active[0])
         return len(waking)
+
+    def _offer_first(self, key: Key) -> None:
+        """The first of a class. Those that are so no longer are found out when they come up; what piles up behind a
+        head that stays is thrown away once it is most of the heap."""
+        heappush(self._heads, key)
+        if len(self._heads) > 2 * len(self._by_uid) + _SLACK:
+            self._heads = sorted(group.active[0] for group in self._classes.values() if group.active)
 
     def _sticky(self) -> WorkloadState | None:
         mark = self.preemptor
@@ -316,7 +330,7 @@ class PendingQueue:
         if index < len(group.active) and group.active[index] == key:
             del group.active[index]
             if index == 0 and group.active:
-                heappush(self._heads, group.active[0])
+                self._offer_first(group.active[0])
         else:
             del group.parked[bisect_left(group.parked, key)]
             if not group.parked:
@@ -325,5 +339,7 @@ class PendingQueue:
         if not group.active and not group.parked and group.bulk is None:
             del self._classes[state.shape]
 
+
+_SLACK: Final = 64
 
 _NO_KEY: Final[Key] = (0, 0, "")

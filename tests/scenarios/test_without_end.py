@@ -10,6 +10,7 @@ from tests import builders as build
 
 GPU = "nvidia.com/gpu"
 MAIN = [build.assignment("main", {GPU: "a100"}, {GPU: 1})]
+CPU = {"flavors": {"cpu": "a100"}, "resourceUsage": {"cpu": "1"}}
 
 
 def folded(*records: build.Event) -> Fold:
@@ -83,3 +84,17 @@ def test_workloads_without_a_uid_of_their_own_are_told_apart_by_their_names() ->
     for offset, target in enumerate(targets[:3], start=20):
         assert fold.apply(build.encode(build.event("DELETED", target)), offset=offset).rejections == []
     assert (ledger.usage(), ledger.pending_reasons()) == ({"q": {f"a100/{GPU}": 3}}, {})
+
+
+def test_what_is_rewritten_behind_a_head_that_stays_does_not_pile_up() -> None:
+    quota = build.group(a100=[build.quota("cpu", 1)])
+    queue = build.cluster_queue("q", quota, strict=True)
+    head = build.workload("head", "q", requests={"cpu": 1}, priority=9)
+    holder = build.holding(build.workload("h", "q", requests={"cpu": 1}), "q", [MAIN[0] | CPU])
+    fold = folded(*added(build.namespace(), build.flavor("a100"), queue, build.local_queue("q"), holder, head))
+    for number in range(500):
+        follower = build.workload("follower", "q", requests={"cpu": 1}, priority=number % 5)
+        fold.apply(build.encode(build.event("MODIFIED", follower)), offset=number)
+    pending = fold.clusters["test"].state.forest.queues["q"].pending
+    assert [state.name for state in pending] == ["head", "follower"]
+    assert len(pending._heads) < 100
