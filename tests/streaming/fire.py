@@ -152,6 +152,7 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
             second.terminate(60)
     writer.join()
     with _worker(settings, "a", folder, sleep=0.0) as last:
+        _wait_until_it_folds(last)
         asyncio.run(wait_until_committed(settings, events, seconds=600))
         code = last.terminate(60)
         assert code == 0, f"exit code {code}: {last.text()[-2000:]}"
