@@ -73,7 +73,7 @@ class KafkaOfJars:
             self.directory.mkdir(parents=True, exist_ok=True)
             (self.directory / "server.properties").write_text(self._properties())
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            arguments = ["format", "-t", cluster, "-c", str(self.directory / "server.properties")]
+            arguments = ["format", f"--cluster-id={cluster}", "-c", str(self.directory / "server.properties")]
             arguments += self.format_options
             _run([java, "-cp", classpath, "kafka.tools.StorageTool", *arguments])
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
