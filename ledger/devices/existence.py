@@ -32,6 +32,10 @@ from ledger.devices.verdicts import MATCH, Verdicts
 MOST_DEVICES_OF_A_CLAIM = 32
 
 
+NodeQuestion = tuple[tuple[object, ...], tuple[str, ...], int]
+"""What is needed, the drivers asked, the version of the nodes."""
+
+
 class Need(NamedTuple):
     """So many devices of a request must be there. A request without selectors of its own needs one of its class."""
 
@@ -74,11 +78,21 @@ def missing_devices(charging: Charging, place: Place, needs: list[Need]) -> Prob
 def _best_node(charging: Charging, needs: list[Need], wanted: int) -> tuple[int, str]:
     """How many of the needed devices the best node can give, and the first such node.
 
-    What a node can give is remembered until one of its pools changes.
+    The answer is remembered until any device changes, what a node can give until one of its pools does.
     """
     index = charging.index
     drivers = tuple(sorted({driver for need in needs for driver in need.drivers}))
-    question = (tuple(need.question for need in needs), drivers, index.nodes_version)
+    question: NodeQuestion = (tuple(need.question for need in needs), drivers, index.nodes_version)
+    answers: dict[int, tuple[int, str]] = index.best_nodes.get((question, charging.nodes))
+    if index.version not in answers:
+        answers.clear()
+        answers[index.version] = _search_nodes(charging, needs, wanted, question)
+    return answers[index.version]
+
+
+def _search_nodes(charging: Charging, needs: list[Need], wanted: int, question: NodeQuestion) -> tuple[int, str]:
+    index = charging.index
+    drivers = question[1]
     known: dict[str, tuple[tuple[int, ...], int]] = index.existence.get(question)
     best = (0, "")
     for node in node_names(index, drivers, charging.nodes):

@@ -220,6 +220,7 @@ class DeviceIndex:
         self.extended: dict[str, list[str]] = {}
         self.nodes_version = 0
         self.existence = Memory()
+        self.best_nodes = Memory()
         self.version = 0
         """Grows with every change that can change an answer."""
         self.remembered_places: dict[str, object] = {}
