@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ledger.cluster_queue import NEVER, ClusterQueueNode, VictimKey
@@ -144,7 +144,3 @@ def split_evicted(queue: ClusterQueueNode, keys: Iterable[VictimKey]) -> tuple[l
     for key in keys:
         (evicted if key[2] in queue.evicted_holders else others).append(key)
     return evicted, others
-
-
-def states_of(queue: ClusterQueueNode, keys: Iterable[VictimKey]) -> Iterator[WorkloadState]:
-    return (queue.holders[key[2]] for key in keys)

@@ -11,7 +11,6 @@ from topics.settings import Settings
 MEBIBYTE = 1024 * 1024
 
 #: The fold refuses a value above 16 MiB; the topic lets one through a little above, so that it becomes a dead letter.
-MAX_EVENT_BYTES = 16 * MEBIBYTE
 MAX_RECORD_BYTES = 20 * MEBIBYTE
 MAX_DEAD_LETTER_BYTES = 24 * MEBIBYTE
 

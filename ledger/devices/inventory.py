@@ -7,7 +7,7 @@ name with references to both. Charging walks readables, not devices.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from sys import intern
 from typing import Any, NamedTuple, TypeVar
 
@@ -250,8 +250,3 @@ class Inventory:
 def device_path(driver: str, pool: str, device: str) -> str:
     """The identity of a device in explanations (dra 1.1)."""
     return f"{driver}/{pool}/{device}"
-
-
-def devices_of(records: Iterable[SliceRecord]) -> Iterable[DeviceRecord]:
-    for record in records:
-        yield from record.devices

@@ -495,8 +495,3 @@ def validate_namespaced(item: Any) -> None:
 
 def validate_cluster_scoped(item: Any) -> None:
     validate_metadata(item.metadata, namespaced=False)
-
-
-def validate_named(item: Any) -> None:
-    """Names of some kinds are freer than DNS subdomains; something must be there."""
-    refuse(not item.metadata.name, "metadata.name", "is required")

@@ -13,10 +13,8 @@ from ledger.objects.scalars import Count, Int32, Positive
 from ledger.quantity import NonNegativeQuantity
 from ledger.timestamps import Timestamp
 
-ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"
-ALLOWED_FLAVORS = "kueue.x-k8s.io/workload-allowed-resource-flavors"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 
 
