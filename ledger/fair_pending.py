@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from heapq import heappop, heappush
 
 from ledger.consumption import Consumption, LocalQueueKey
-from ledger.pending import Key, PendingQueue, ShapeClass, order_key
+from ledger.pending import SLACK, Key, PendingQueue, ShapeClass, order_key
 from ledger.workloads import WorkloadState
 
 
@@ -58,8 +58,15 @@ class FairPendingQueue(PendingQueue):
         return moved
 
     def _offer(self, state: WorkloadState) -> None:
+        """What piles up behind a head that stays is thrown away once it is most of the heap."""
         assert state.heap_key is not None
-        heappush(self._heads_of.setdefault(state.local_queue, []), state.heap_key)
+        local_queue = state.local_queue
+        heads = self._heads_of.setdefault(local_queue, [])
+        heappush(heads, state.heap_key)
+        if len(heads) > 2 * len(self._order_of[local_queue]) + SLACK:
+            self._heads_of[local_queue] = [
+                key for key in self._order_of[local_queue] if self.is_active(self._by_uid[key[2]])
+            ]
 
     def _first_active(self) -> WorkloadState | None:
         sticky = self._sticky()

@@ -266,7 +266,7 @@ class PendingQueue:
         """The first of a class. Those that are so no longer are found out when they come up; what piles up behind a
         head that stays is thrown away once it is most of the heap."""
         heappush(self._heads, key)
-        if len(self._heads) > 2 * len(self._by_uid) + _SLACK:
+        if len(self._heads) > 2 * len(self._by_uid) + SLACK:
             self._heads = sorted(group.active[0] for group in self._classes.values() if group.active)
 
     def _sticky(self) -> WorkloadState | None:
@@ -340,6 +340,6 @@ class PendingQueue:
             del self._classes[state.shape]
 
 
-_SLACK: Final = 64
+SLACK: Final = 64
 
 _NO_KEY: Final[Key] = (0, 0, "")

@@ -270,3 +270,16 @@ def test_the_echo_of_our_own_sample_changes_nothing() -> None:
     due = life.ledger.next_deadline()
     assert life.at(1302).change(shown("x", told["consumed"][GPU], 1300)) == []
     assert life.ledger.next_deadline() == due
+
+
+def test_what_is_rewritten_behind_a_sticky_head_does_not_pile_up() -> None:
+    life = world(within="LowerPriority")
+    life.job("low", 4, queue="z", priority=-5)
+    life.job("head", 4, queue="x", priority=1)
+    assert steps(life.decisions)[-1] == "Preempted low InClusterQueue"
+    for number in range(300):
+        life.job("follower", 4, queue="x", priority=1, created=number)
+    pending = life.ledger.state.forest.queues["a"].pending
+    assert [state.name for state in pending] == ["head", "follower"]
+    assert len(pending._heads_of["team", "x"]) < 100
+    assert "Reserved head" in steps(life.give_back("low"))
