@@ -38,6 +38,7 @@ from ledger.slices import ReplacedSlice
 from ledger.timers import RETRY, TimerKey, Timers
 from ledger.timestamps import Timestamp
 from ledger.tree import FlavorResources, Tree
+from ledger.workload_facts import covering_checks, required_checks
 from ledger.workloads import NO_DRIFT, AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
 
 NAMESPACED_NAME = tuple[str, str]
@@ -234,9 +235,14 @@ class State:
         return waiting is None or waiting.requeuing_strategy.timestamp == "Eviction"
 
     def live_checks(self, state: WorkloadState) -> tuple[AdmissionCheckState, ...]:
-        """The admission checks less those that an eviction has reset, which count as Pending (7.4.1)."""
+        """The admission checks that apply (7.2.3), those that an eviction has reset as Pending (7.4.1)."""
         checks = state.workload.status.admission_checks
-        if not checks or not state.stale_checks:
+        if not checks:
+            return checks
+        names = self._applying_checks(state)
+        if names is not None:
+            checks = tuple(check for check in checks if check.name in names)
+        if not state.stale_checks:
             return checks
         return tuple(
             check
@@ -244,6 +250,15 @@ class State:
             else msgspec.structs.replace(check, state="Pending")
             for check in checks
         )
+
+    def _applying_checks(self, state: WorkloadState) -> list[str] | None:
+        """7.2.2: what the controller keeps on the list; None where it knows no ClusterQueue to ask."""
+        reservation = state.reservation
+        if reservation is None:
+            queue = self.queue_of(state)
+            return covering_checks(queue) if queue is not None else None
+        queue = self.forest.queues.get(reservation.cluster_queue)
+        return required_checks(queue, state) if queue is not None else None
 
     def prepare(self, state: WorkloadState) -> None:
         """Section 2 and 4.3: what the queue needs to know of a waiting workload."""

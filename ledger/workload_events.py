@@ -10,6 +10,7 @@ from ledger.recorder import Recorder
 from ledger.state import State
 from ledger.timestamps import SECOND, Timestamp
 from ledger.workload_facts import (
+    has_failed_checks,
     holds_quota,
     is_consequence,
     is_relevant_change,
@@ -467,7 +468,8 @@ class WorkloadEvents:
             return
         was_active = pending.is_active(state)
         if not was_active and old is not None and not is_relevant_change(state, old, state.workload):
-            return
+            if self._state.repeats_reference or not has_failed_checks(old):
+                return
         pending.lift(state)
         self._put_again(state, queue, was_active=was_active)
 

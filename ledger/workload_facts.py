@@ -75,6 +75,21 @@ def required_checks(queue: ClusterQueueNode, state: WorkloadState) -> list[str]:
     ]
 
 
+def covering_checks(queue: ClusterQueueNode) -> list[str]:
+    """7.2.2 without an admission: the checks that apply to every flavor."""
+    flavors = {flavor for group in queue.groups for flavor in group.flavors}
+    return [
+        rule.name
+        for rule in queue.source.spec.admission_checks
+        if not rule.on_flavors or flavors.issubset(rule.on_flavors)
+    ]
+
+
+def has_failed_checks(workload: Workload) -> bool:
+    """5.2: a check that answers Retry or Rejected keeps its workload from being looked at."""
+    return any(check.state in ("Retry", "Rejected") for check in workload.status.admission_checks)
+
+
 def is_relevant_change(state: WorkloadState, old: Workload, new: Workload) -> bool:
     """4.5.6: whether a parked workload may fare differently than when it was last looked at."""
     if state.evaluated_generation is not None and new.metadata.generation != state.evaluated_generation:

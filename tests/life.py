@@ -105,6 +105,10 @@ class Life(World):
             )
         )
 
+    def admitted_last(self) -> str:
+        """Who got quota last."""
+        return [str(d["workload"]["name"]) for d in self.decisions if d["type"] == "QuotaReserved"][-1]
+
     def _remember(self, decision: Decision) -> None:
         if "workload" not in decision:
             return

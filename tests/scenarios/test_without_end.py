@@ -33,7 +33,9 @@ def test_a_run_out_workload_whose_check_asks_for_a_later_retry_waits_for_the_ret
     runner = build.workload("w", "q", requests={GPU: 1}, maximumExecutionTimeSeconds=1)
     retry = {"name": "k", "state": "Retry", "lastTransitionTime": build.moment(0), "requeueAfterSeconds": 600}
     runner = build.holding({**runner, "status": {"admissionChecks": [retry]}}, "q", MAIN)
-    fold = folded(*cluster(), *added(build.local_queue("q"), runner, at=0), build.event("TICK", at=60))
+    queue = cluster()
+    queue[-1]["object"]["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "k"}]}
+    fold = folded(*queue, *added(build.local_queue("q"), runner, at=0), build.event("TICK", at=60))
     ledger = fold.clusters["test"]
     assert (ledger.usage(), ledger.next_deadline()) == ({"q": {f"a100/{GPU}": 1}}, ledger.now + 540 * 10**6)
     outcome = fold.apply(build.encode(build.event("TICK", at=600)), offset=99)
