@@ -1,8 +1,7 @@
-"""The embedded broker: a small Kafka-protocol server on this machine, for development only.
+"""The embedded broker (`topics/embedded`) as a child process: one node on this machine, for development only.
 
-`quota-ledger up` and the tests start it where `KAFKA_BOOTSTRAP_SERVERS` names no other. It keeps everything in memory
-and saves one JSON file in its data directory, whole, every few seconds; it never expires a dead group member, so a
-worker on it must have an instance id (static membership). A log that must last belongs on Apache Kafka.
+`quota-ledger up` and the tests start it where `KAFKA_BOOTSTRAP_SERVERS` names no other. It may be killed at any time:
+what it answered is in its files. A log that must outlive the machine's power or disk belongs on Apache Kafka.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import socket
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -58,20 +56,26 @@ class EmbeddedBroker:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        if (self.data_directory / "kafka.json").exists():
+            raise BrokerNotStarted(
+                f"{self.data_directory} has the log of an older embedded broker, which this one does not read: "
+                "move it away, and ingest again"
+            )
         self.data_directory.mkdir(parents=True, exist_ok=True)
         log = self.data_directory / "broker.log"
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603
                 [
-                    _executable(),
-                    "start",
-                    "--only",
-                    "kafka",
-                    "--kafka-port",
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "topics.embedded",
+                    "--port",
                     str(self.port),
-                    "--data-dir",
+                    "--data",
                     str(self.data_directory),
                 ],
+                env=os.environ | {"PYTHONPATH": _python_path()},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -90,6 +94,13 @@ class EmbeddedBroker:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def kill(self) -> None:
+        """SIGKILL, for the tests: `start` brings it back with all that it answered."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._process = None
 
     def __enter__(self) -> EmbeddedBroker:
         self.start()
@@ -122,13 +133,7 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _executable() -> str:
-    """The server itself. The command of its package only starts it as a child, which would outlive the command."""
-    package = find_spec("noida_db")
-    if package is not None and package.origin is not None:
-        server = Path(package.origin).with_name("noida-db")
-        if server.exists():
-            if not os.access(server, os.X_OK):
-                server.chmod(0o755)
-            return str(server)
-    raise BrokerNotStarted("the embedded broker needs the package noida-db: pip install noida-db")
+def _python_path() -> str:
+    """The child imports what this process runs, wherever it is started."""
+    root = str(Path(__file__).resolve().parents[1])
+    return os.pathsep.join(path for path in (root, os.environ.get("PYTHONPATH")) if path)

@@ -6,7 +6,6 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +36,7 @@ def _say(request: pytest.FixtureRequest, text: str) -> None:
 @pytest.fixture(scope="session")
 def embedded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with EmbeddedBroker(tmp_path_factory.mktemp("embedded")) as broker:
-        _say(request, f"embedded broker noida-db {version('noida-db')} at {broker.bootstrap_servers}")
+        _say(request, f"the embedded broker at {broker.bootstrap_servers}")
         yield Broker(broker.bootstrap_servers, static_members_only=True)
 
 

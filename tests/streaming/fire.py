@@ -92,7 +92,7 @@ def _cluster_events(name: str, seed: int) -> Iterator[tuple[bytes, bytes]]:
         yield name.encode(), value.replace(b'"cluster":"bench"', b'"cluster":"%b"' % name.encode(), 1)
 
 
-def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folder: Path, embedded: bool) -> Fire:
+def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folder: Path) -> Fire:
     """The whole test against a started broker; raises where something was lost, repeated or left open."""
     began = time.monotonic()
     random, fire = Random(seed), Fire()
@@ -124,25 +124,17 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
                 time.sleep(random.uniform(0.0, 2.5))
             else:
                 time.sleep(random.uniform(0.0, 6.0))
-            if kill in restart_at and embedded:
-                # Its log is in memory: what it saves in the middle of a transaction may be half of it (docs/faults.md).
-                first.kill()
-                fire.kills += 1
-                if second is not None:
-                    second.terminate(60)
-                    second = None
-                time.sleep(3.0)
             if kill in restart_at:
-                _restart(broker, random, embedded)
+                _restart(broker, random)
                 fire.restarts += 1
                 time.sleep(random.uniform(0.0, 4.0))
             if first.alive:
                 first.kill()
                 fire.kills += 1
-            elif not (kill in restart_at and embedded):
+            else:
                 fire.notes.append(f"worker a ended by itself: {first.text()[-200:]!r}")
             if second is not None and kill % 6 == 5:
-                if kill % 12 == 5 or embedded:
+                if kill % 12 == 5:
                     second.terminate(60)
                 else:
                     second.kill()
@@ -213,12 +205,9 @@ async def _write_patiently(settings: Settings, records: list[tuple[bytes, bytes]
         await producer.stop()
 
 
-def _restart(broker: Any, random: Random, embedded: bool) -> None:
-    """Apache Kafka dies; the embedded broker, whose log is in memory, is asked to stop."""
-    if embedded:
-        broker.stop()
-    else:
-        broker.kill()
+def _restart(broker: Any, random: Random) -> None:
+    """The broker dies under the workers, in the middle of their transactions, and comes back."""
+    broker.kill()
     time.sleep(random.uniform(0.5, 4.0))
     broker.start()
 
@@ -283,7 +272,6 @@ def main() -> int:
                 restarts=asked.restarts,
                 seed=asked.seed,
                 folder=folder,
-                embedded=asked.broker == "embedded",
             )
         finally:
             broker.stop()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,22 +20,12 @@ SIZE = {"events": 50_000, "kills": 25, "restarts": 2} if FULL else {"events": 4_
 SEED = int(os.environ.get("QUOTA_LEDGER_FIRE_SEED", "1"))
 
 
-def test_nothing_is_lost_or_repeated_on_apache_kafka(tmp_path: Path) -> None:
-    broker = apache_kafka(tmp_path / "broker")
+@pytest.mark.parametrize("new_broker", [apache_kafka, EmbeddedBroker], ids=["kafka", "embedded"])
+def test_nothing_is_lost_or_repeated(new_broker: Callable[[Path], Any], tmp_path: Path) -> None:
+    broker = new_broker(tmp_path / "broker")
     broker.start()
     try:
-        found = fire.run(broker, seed=SEED, folder=tmp_path, embedded=False, **SIZE)
-    finally:
-        broker.stop()
-    assert found.kills >= SIZE["kills"] - 1
-    assert found.checkpoints > 0
-
-
-def test_nothing_is_lost_or_repeated_on_the_embedded_broker(tmp_path: Path) -> None:
-    broker = EmbeddedBroker(tmp_path / "broker")
-    broker.start()
-    try:
-        found = fire.run(broker, seed=SEED, folder=tmp_path, embedded=True, **SIZE)
+        found = fire.run(broker, seed=SEED, folder=tmp_path, **SIZE)
     finally:
         broker.stop()
     assert found.kills >= SIZE["kills"] - 1
