@@ -323,14 +323,16 @@ class State:
         found = [ranges[name] for name in sorted(ranges)]
         return [without_defaults(limit_range) for limit_range in found] if self.repeats_reference else found
 
+    def declared_priority(self, state: WorkloadState) -> int:
+        """1.6.1: `spec.priority`, where a changed class has not written it already."""
+        of_class, declared = state.class_priority, state.workload.spec.priority
+        return of_class.value if of_class is not None and of_class.seen == declared else declared or 0
+
     def effective_priority(self, state: WorkloadState) -> int:
         """1.7.1, R0.10."""
-        workload, of_class = state.workload, state.class_priority
-        priority = workload.spec.priority or 0
-        if of_class is not None and of_class.seen == workload.spec.priority:
-            priority = of_class.value
+        priority = self.declared_priority(state)
         if self.configuration.gate("PriorityBoost"):
-            priority += _signed(workload.metadata.annotations.get(PRIORITY_BOOST, ""))
+            priority += _signed(state.workload.metadata.annotations.get(PRIORITY_BOOST, ""))
         return priority
 
     def order_time(self, state: WorkloadState) -> int:

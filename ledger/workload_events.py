@@ -327,7 +327,7 @@ class WorkloadEvents:
     def follow_class(self, state: WorkloadState, value: int) -> None:
         """1.6.1: a changed WorkloadPriorityClass rewrites the priority of a workload that names it, running or not."""
         workload = state.workload
-        if is_true(workload, "Finished") or self._state.effective_priority(state) == value:
+        if is_true(workload, "Finished") or self._state.declared_priority(state) == value:
             return
         state.class_priority = ClassPriority(value, workload.spec.priority)
         if state.reservation is not None:
