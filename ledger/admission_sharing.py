@@ -71,8 +71,10 @@ class AdmissionSharing:
         if replaced or key not in self._state.local_queues:
             self._close(key)
         if self.is_on and key in self._state.local_queues:
+            known = self._state.consumption.accounts.get(key)
+            is_news = known is not None and known.seeded
             account = self._open(key)
-            if told is not None and self._knows_all(key, account):
+            if told is not None and is_news and self._knows_all(key, account):
                 if self._state.consumption.adopt(account, told, self._state.now):
                     self._tell(key, account)
             self.look_at(key)
@@ -125,13 +127,8 @@ class AdmissionSharing:
         """R7.6: what it holds counts as running."""
         if not self.is_on:
             return
-        names = self._state.numbers.names
-        usage: dict[str, int] = {}
-        for fr, value in reservation.usage.items():
-            resource = names[fr][1]
-            usage[resource] = usage.get(resource, 0) + value
         account = self._open(workload.local_queue)
-        self._state.consumption.admit(account, workload.uid, usage, self._state.now)
+        self._state.consumption.admit(account, workload.uid, self._merged(reservation), self._state.now)
         self._set_timer(workload.local_queue, account)
 
     def settle(self, workload: WorkloadState) -> None:
@@ -158,9 +155,25 @@ class AdmissionSharing:
             account.penalties.pop(workload.uid, None)
             self._set_timer(workload.local_queue, account)
 
+    def _merged(self, reservation: Reservation) -> dict[str, int]:
+        """R7.6: flavors merged."""
+        names = self._state.numbers.names
+        usage: dict[str, int] = {}
+        for fr, value in reservation.usage.items():
+            resource = names[fr][1]
+            usage[resource] = usage.get(resource, 0) + value
+        return usage
+
     def _open(self, key: LocalQueueKey) -> Account:
+        """A new account knows what runs already: its LocalQueue may have been there before (R7.6)."""
         state = self._state
-        return state.consumption.open(key, state.local_queues.get(key), state.now)
+        is_new = key not in state.consumption.accounts
+        account = state.consumption.open(key, state.local_queues.get(key), state.now)
+        if is_new:
+            for member in state.by_local_queue.get(key, {}).values():
+                if member.reservation is not None and member.reservation.admitted:
+                    state.consumption.admit(account, member.uid, self._merged(member.reservation), state.now)
+        return account
 
     def _close(self, key: LocalQueueKey) -> None:
         self._state.consumption.close(key)

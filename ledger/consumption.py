@@ -33,18 +33,20 @@ _MILLI: Final = NANO // 1000
 class Account:
     """R7.2 of one LocalQueue: `consumed` is decayed history, `penalties` are those not settled yet, by workload.
 
-    `last` is when it last decayed. `ticking` says whether samples are taken: without consumption they change nothing
-    but `last`, which is made up for when it is asked for, so an idle LocalQueue costs nothing. `settled` is when a
-    penalty was settled last.
+    `last` is when it last decayed. `seeded` says whether what the LocalQueue's status persisted is in it (R7.13): a
+    workload may open the account before its LocalQueue is known. `ticking` says whether samples are taken: without
+    consumption they change nothing but `last`, which is made up for when it is asked for, so an idle LocalQueue costs
+    nothing. `settled` is when a penalty was settled last.
     """
 
-    __slots__ = ("consumed", "last", "penalties", "running", "settled", "ticking", "weight")
+    __slots__ = ("consumed", "last", "penalties", "running", "seeded", "settled", "ticking", "weight")
 
     def __init__(self, last: Timestamp) -> None:
         self.consumed: Nanos = {}
         self.penalties: dict[str, Nanos] = {}
         self.running: dict[str, Nanos] = {}
         self.last = last
+        self.seeded = False
         self.settled = Timestamp(0)
         self.ticking = True
         self.weight = 1.0
@@ -74,16 +76,15 @@ class Consumption:
     # Accounts
 
     def open(self, key: LocalQueueKey, source: LocalQueue | None, now: Timestamp) -> Account:
-        """R7.13: a missing account begins with what the LocalQueue's status says was consumed."""
+        """R7.13: what the LocalQueue's status says was consumed is added once, when the LocalQueue is known."""
         account = self.accounts.get(key)
         if account is None:
             account = self.accounts[key] = Account(now)
-            if source is not None and source.status.fair_sharing is not None:
-                status = source.status.fair_sharing.admission_fair_sharing_status
-                if status is not None:
-                    account.consumed = {name: int(value) for name, value in sorted(status.consumed_resources.items())}
         if source is not None:
             account.weight = double_of(source.spec.fair_sharing.weight)
+            if not account.seeded:
+                account.seeded = True
+                account.consumed = _sum((account.consumed, _persisted(source)))
         return account
 
     def adopt(self, account: Account, status: AdmissionFairSharingStatus, now: Timestamp) -> bool:
@@ -249,6 +250,12 @@ def total_request(state: WorkloadState, covered: Callable[[str], bool]) -> dict[
             if covered(name):
                 total[name] = total.get(name, 0) + value
     return total
+
+
+def _persisted(source: LocalQueue) -> Nanos:
+    fair_sharing = source.status.fair_sharing
+    status = fair_sharing.admission_fair_sharing_status if fair_sharing is not None else None
+    return {} if status is None else {name: int(value) for name, value in sorted(status.consumed_resources.items())}
 
 
 def _sum(amounts: Iterable[Nanos]) -> Nanos:

@@ -563,9 +563,12 @@ class WorkloadEvents:
             return
         self.leave_queue(state)
         self._sharing.forget(state)
+        self._sharing.release(state)
         self._unindex_local_queue(state)
         state.local_queue = local_queue
         self._state.by_local_queue.setdefault(local_queue, {})[state.uid] = state
+        if state.reservation is not None and state.reservation.admitted:
+            self._sharing.admit(state, state.reservation)
 
     def _follow_class_name(self, state: WorkloadState, old: Workload | None, *, gone: bool = False) -> None:
         """Which workloads name a WorkloadPriorityClass (1.6.1)."""
