@@ -138,13 +138,17 @@ class Life(World):
         self.objects[key] = target
 
 
+TOLD_ONLY = ("QuotaChanged", "ShareChanged", "QueueChanged", "Pending", "Dequeued")
+"""Decisions that tell how things stand and move nobody."""
+
+
 def steps(decisions: list[Decision], name: str | None = None) -> list[str]:
     """What was decided about workloads, one word each: `Reserved w`, `Evicted w PodsReadyTimeout`."""
     words = {"QuotaReserved": "Reserved"}
     found = []
     for decision in decisions:
         workload = decision.get("workload", {}).get("name")
-        if decision["type"] in ("QuotaChanged", "ShareChanged", "Pending") or workload is None:
+        if decision["type"] in TOLD_ONLY or workload is None:
             continue
         if name is not None and workload != name:
             continue
