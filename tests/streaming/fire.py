@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Queue
 from random import Random
 from typing import Any
 
@@ -109,12 +110,14 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
     records = list(load(events, seed))
     asyncio.run(ensure_topics(settings))
     asyncio.run(write_events(settings, records[: events // 4]))
-    writer = threading.Thread(target=_write_slowly, args=(settings, records[events // 4 :], kills))
+    rounds: Queue[None] = Queue()
+    writer = threading.Thread(target=_write_by_rounds, args=(settings, records[events // 4 :], kills, rounds))
     writer.start()
     restart_at = {kills * (number + 1) // (restarts + 1) for number in range(restarts)}
     second: WorkerProcess | None = None
     with ExitStack() as stack:
         for kill in range(kills):
+            rounds.put(None)
             first = stack.enter_context(_worker(settings, "a", folder, sleep=0.03))
             if kill % 6 == 2 and second is None:
                 second = stack.enter_context(_worker(settings, "b", folder, sleep=0.03))
@@ -167,13 +170,12 @@ def _wait_until_it_folds(worker: WorkerProcess, seconds: float = 20.0) -> None:
         time.sleep(0.05)
 
 
-def _write_slowly(settings: Settings, records: list[tuple[bytes, bytes]], kills: int) -> None:
-    """The load goes on while workers die; the producer waits out a broker that is away."""
-    parts = max(1, kills * 2)
-    size = len(records) // parts + 1
+def _write_by_rounds(settings: Settings, records: list[tuple[bytes, bytes]], kills: int, rounds: Queue[None]) -> None:
+    """The load goes on while workers die, a part for each; the producer waits out a broker that is away."""
+    size = len(records) // kills + 1
     for start in range(0, len(records), size):
+        rounds.get()
         asyncio.run(_write_patiently(settings, records[start : start + size]))
-        time.sleep(1.0)
 
 
 async def _write_patiently(settings: Settings, records: list[tuple[bytes, bytes]]) -> None:
