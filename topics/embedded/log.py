@@ -15,7 +15,10 @@ from aiokafka import errors
 from aiokafka.record.default_records import DefaultRecordBatch
 
 from topics.embedded.batches import HEADER_BYTES, Batch, Damaged, commits, header, intact, marker, placed, split
+from topics.embedded.compaction import needed
 
+#: A compacted log is compacted again when so many bytes were added, or as many as it has.
+COMPACTED_AFTER = 16 * 1024 * 1024
 #: As many batches of a producer are known again when it repeats them, as in Kafka.
 KNOWN_BATCHES = 5
 _SEQUENCES = 2**31
@@ -51,12 +54,20 @@ class Found(NamedTuple):
 class PartitionLog:
     """Append, read from an offset, end transactions. Whatever is answered is in the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, compacted: bool = False) -> None:
         self.path = path
+        self.waiting: set[asyncio.Future[None]] = set()
+        self._compacted = compacted
+        self._compacted_size = 0
+        self._file: int | None = None
+        self._forget()
+        if path.exists():
+            self._load()
+            self._compact_where_due()
+
+    def _forget(self) -> None:
         self.end = 0
         self.size = 0
-        self.waiting: set[asyncio.Future[None]] = set()
-        self._file: int | None = None
         self._bases: list[int] = []
         self._lasts: list[int] = []
         self._positions: list[int] = []
@@ -64,8 +75,6 @@ class PartitionLog:
         self._open: dict[int, int] = {}
         self._aborted: list[Aborted] = []
         self._producers: dict[int, _Producer] = {}
-        if path.exists():
-            self._load()
 
     @property
     def stable_end(self) -> int:
@@ -96,6 +105,7 @@ class PartitionLog:
         body = marker(self.end, producer, epoch, committed=committed, now_ms=time.time_ns() // 1_000_000)
         self._write(body)
         self._know(header(body), body)
+        self._compact_where_due()
         self._wake()
 
     def read(self, offset: int, largest: int, *, committed: bool) -> Found:
@@ -117,8 +127,7 @@ class PartitionLog:
         """Offset and time of the first record that is not older."""
         for number, newest in enumerate(self._newest):
             if newest >= timestamp:
-                body = self._bytes(self._positions[number], self._position(number + 1) - self._positions[number])
-                for record in DefaultRecordBatch(body):
+                for record in DefaultRecordBatch(self._body(number)):
                     if record.timestamp >= timestamp:
                         return record.offset, record.timestamp
         return None
@@ -131,6 +140,31 @@ class PartitionLog:
         if self._file is not None:
             os.close(self._file)
             self._file = None
+
+    def _compact_where_due(self) -> None:
+        grown = self.size - self._compacted_size
+        if self._compacted and not self._open and grown > max(COMPACTED_AFTER, self._compacted_size):
+            self.compact()
+
+    def compact(self) -> None:
+        """Leave out what newer records replace. The offsets stay; a kill leaves the old file or the new one."""
+        batches = [header(self._body(number)) for number in range(len(self._bases))]
+        aborted: set[int] = set()
+        for gone in self._aborted:
+            first, stop = bisect_left(self._bases, gone.first_offset), bisect_left(self._bases, gone.marker_offset)
+            aborted.update(number for number in range(first, stop) if batches[number].producer == gone.producer)
+        new = self.path.with_suffix(".new")
+        with new.open("wb") as file:
+            for number in needed(batches, self._body, aborted):
+                file.write(self._body(number))
+        new.replace(self.path)
+        self.close()
+        self._forget()
+        self._load()
+        self._compacted_size = self.size
+
+    def _body(self, number: int) -> bytes:
+        return self._bytes(self._positions[number], self._position(number + 1) - self._positions[number])
 
     def _position(self, number: int) -> int:
         return self._positions[number] if number < len(self._positions) else self.size

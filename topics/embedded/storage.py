@@ -152,7 +152,8 @@ class Storage:
     def _open(self, topic: Topic) -> None:
         for partition in range(topic.partitions):
             path = self._folder / "topics" / topic.name / f"{partition}.log"
-            self._logs[topic.name, partition] = PartitionLog(path)
+            compacted = "compact" in topic.config.get("cleanup.policy", "")
+            self._logs[topic.name, partition] = PartitionLog(path, compacted=compacted)
 
     def _valid(self, name: str, producer: int, epoch: int) -> Transactional:
         entry = self._journal.state.transactional.get(name)
