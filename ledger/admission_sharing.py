@@ -103,7 +103,7 @@ class AdmissionSharing:
             return
         queue = state.forest.queues.get(source.spec.cluster_queue)
         state.consumption.make_up(account, state.now)
-        account.ticking = source.spec.stop_policy == "None" and queue is not None and queue.active
+        account.ticking = self._is_sampled(key)
         if account.ticking and queue is not None and state.consumption.sample(account, state.now):
             self._tell(key, account)
             if queue.pending.has_active:
@@ -155,6 +155,14 @@ class AdmissionSharing:
             account.penalties.pop(workload.uid, None)
             self._set_timer(workload.local_queue, account)
 
+    def _is_sampled(self, key: LocalQueueKey) -> bool:
+        """R7.8: not while it is unknown or stopped, or its ClusterQueue is missing or inactive."""
+        source = self._state.local_queues.get(key)
+        if source is None or source.spec.stop_policy != "None":
+            return False
+        queue = self._state.forest.queues.get(source.spec.cluster_queue)
+        return queue is not None and queue.active
+
     def _merged(self, reservation: Reservation) -> dict[str, int]:
         """R7.6: flavors merged."""
         names = self._state.numbers.names
@@ -170,6 +178,7 @@ class AdmissionSharing:
         is_new = key not in state.consumption.accounts
         account = state.consumption.open(key, state.local_queues.get(key), state.now)
         if is_new:
+            account.ticking = self._is_sampled(key)
             for member in state.by_local_queue.get(key, {}).values():
                 if member.reservation is not None and member.reservation.admitted:
                     state.consumption.admit(account, member.uid, self._merged(member.reservation), state.now)

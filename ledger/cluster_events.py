@@ -127,6 +127,7 @@ class ClusterEvents:
         state.forest.remove_queue(name)
         state.touched.update(siblings)
         state.dirty_shares.update(siblings)
+        self._sharing.look_at_queue(name)
         self._recorder.quota_changed(queue, before, {})
 
     def _index_queue(self, queue: ClusterQueueNode, *, add: bool) -> None:

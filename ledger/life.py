@@ -50,7 +50,7 @@ class Life:
         workload = state.workload
         known = self._state.workloads.get(state.key) is state
         deadline: int | None = None
-        if known and workload.spec.active and not is_true(workload, "Finished"):
+        if known and workload.spec.active and not is_true(workload, "Finished") and not state.replaced:
             if state.reservation is None:
                 self._look_at_waiting(state)
             elif not state.is_evicted:
@@ -80,6 +80,7 @@ class Life:
                 self._requeue(state, RESTARTED[state.held])
         elif state.held.startswith(DEACTIVATED) and self._ends_deactivation(state):
             self._requeue(state, REACTIVATED)
+        self._workloads.let_go(state)
 
     def _ends_deactivation(self, state: WorkloadState) -> bool:
         """7.4.7: the reference takes back only those that a user deactivated."""

@@ -6,6 +6,7 @@ from ledger.admission_sharing import AdmissionSharing
 from ledger.allocations import SETTLED, Allocations, as_recorded, reductions_of
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.objects.workload import Workload, condition, is_true
+from ledger.pending import HELD
 from ledger.recorder import Recorder
 from ledger.state import State
 from ledger.timestamps import SECOND, Timestamp
@@ -158,6 +159,7 @@ class WorkloadEvents:
         self._sharing.release(state)
         state.withdrawn_at = self._state.now
         state.replaced = True
+        self._state.watched[state.uid] = state
         return reservation
 
     def _is_withdrawn(self, state: WorkloadState) -> bool:
@@ -194,6 +196,14 @@ class WorkloadEvents:
         if queue is not None and not queue.pending.is_active(state):
             queue.pending.lift(state)
             self._put_again(state, queue, was_active=False)
+
+    def let_go(self, state: WorkloadState) -> None:
+        """An object took the backoff back: no timer ends the wait, and no retry moves who is held (4.6.2)."""
+        queue = state.waiting_in
+        if queue is None or state.place != HELD or state.stopped_loop or not self._state.backoff_expired(state):
+            return
+        queue.pending.lift(state)
+        self._put_again(state, queue, was_active=False)
 
     # Holding quota
 

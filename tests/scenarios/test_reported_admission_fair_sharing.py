@@ -379,3 +379,15 @@ def test_a_log_of_samples_replays_byte_for_byte() -> None:
         return [json.dumps(decision) for decision in life.decisions]
 
     assert played() == played()
+
+
+@pytest.mark.parametrize("gone", ["ClusterQueue", "LocalQueue"])
+def test_no_sample_is_taken_of_what_is_gone(gone: str) -> None:
+    """R7.8."""
+    life = world()
+    life.at(1000).job("w", 4, queue="x")
+    key = ("ClusterQueue", "", "a") if gone == "ClusterQueue" else ("LocalQueue", "team", "x")
+    life.at(1010).send("DELETED", life.objects[key])
+    timed_out = (1_767_225_600 + 1000 + 10_000 * HOUR) * SECOND
+    assert life.ledger.next_deadline() == timed_out
+    assert life.tick(5000) == []

@@ -397,3 +397,17 @@ def test_the_one_everything_waits_for_may_go_away_itself() -> None:
     life.at(1002).job("second")
     assert steps(life.delete("first")) == []
     assert steps(life.pods("x", True)) == ["Reserved second", "Admitted second"]
+
+
+@pytest.mark.parametrize("until", [None, 1250.0])
+def test_a_backoff_that_the_object_takes_back_or_shortens_ends(until: float | None) -> None:
+    """4.6: no timer of the ledger ends it then, and no retry moves who is held."""
+    life = world()
+    waiting = build.workload("w", "a", requests={GPU: 1})
+    waiting["status"] = {"conditions": [build.condition("Requeued", True, "NodeFailures", 900)]}
+    life.at(1000).add(with_requeue_state(waiting, 1, 2000))
+    assert life.parked() == {"a": ["w"]}
+    decided = steps(life.at(1100).change(with_requeue_state(waiting, 1, until)))
+    assert decided == ([] if until else ["Reserved w", "Admitted w"])
+    assert life.ledger.next_deadline() == (1_767_225_600 + (1250 if until else 1100 + 300)) * 1_000_000
+    assert steps(life.tick(1250)) == (AGAIN if until else [])

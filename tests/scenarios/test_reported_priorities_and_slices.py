@@ -313,3 +313,17 @@ def test_a_partially_admitted_workload_gets_all_its_pods_the_next_time() -> None
     life.at(1103).give_back("w")
     assert "Reserved w" in steps(life.tick(1162))
     assert life.decisions[-2]["podSets"][0]["count"] == 4
+
+
+def test_no_timer_and_no_check_strikes_a_slice_that_was_replaced() -> None:
+    life = Life(waitForPodsReady={"timeout": "100s"})
+    life.check("k1")
+    life.queue(checks=[{"name": "k1"}])
+    life.at(1000).submit(build.workload("old", "a", pods("main", 3)))
+    life.at(1001).answer("old", k1="Ready")
+    life.at(1050).submit(slice_of("new", "old", gpus=5))
+    life.at(1051).answer("new", k1="Ready")
+    assert life.ledger.next_deadline() == (1_767_225_600 + 1151) * 1_000_000
+    assert steps(life.at(1052).answer("old", k1="Rejected")) == []
+    assert steps(life.tick(1150)) == []
+    assert steps(life.tick(1151)) == ["Evicted new PodsReadyTimeout"]
