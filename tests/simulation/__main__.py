@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.simulation.invariants import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.shrinking import saved
 from tests.simulation.simulation import STEPS, Tally, simulate
 
@@ -53,6 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"{tally.kills:,} kills, {tally.fenced:,} zombies fenced, {tally.checkpoints:,} checkpoints, "
         f"{failures} failures in {time.monotonic() - began:.0f} s"
     )
+    print(f"{tally.ticks:,} ticks; reasons: " + ", ".join(f"{of} {n:,}" for of, n in sorted(tally.reasons.items())))
     print("decisions: " + ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.types.items())))
     return 1 if failures else 0
 

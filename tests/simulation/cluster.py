@@ -1,22 +1,42 @@
-"""A simulated Kubernetes cluster with Kueue's other half: operators, users, and controllers that act on decisions.
+"""A simulated Kubernetes cluster: its API server, its operators and its users.
 
 It keeps objects as an API server would, with versions and generations, and puts every write into the watch of its
-object. Everything is drawn from one `Random`.
+object. Everything is drawn from one `Random`. Controllers that act on decisions are in `controllers`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 from tests import builders as build
 from tests.builders import FINAL_SHARE, INITIAL_SHARE, NAMESPACE, Event, Object
+from tests.simulation.samples import (
+    CPU,
+    GPU,
+    MIG,
+    check,
+    device_class,
+    local_queue,
+    priority_class,
+    resource_slice,
+    template,
+)
 
 Key = tuple[str, str, str]
-GPU, CPU, MIG = "nvidia.com/gpu", "cpu", "gpu-memory"
-DRIVER = "gpu.example.com"
+
+GATES: tuple[dict[str, bool], ...] = (
+    {},
+    {},
+    {},
+    {"PriorityBoost": True},
+    {"MultiKueueOrchestratedPreemption": True},
+    {"DisableWaitForPodsReady": True},
+    {"ElasticJobsViaWorkloadSlices": False},
+    {"SchedulingEquivalenceHashing": False},
+    {"PrioritySortingWithinCohort": False},
+)
 
 
 class Cluster:
@@ -30,15 +50,20 @@ class Cluster:
         self.number = 0
         self.objects: dict[Key, Object] = {}
         self.watch: dict[Key, deque[Event]] = {}
-        self.duties: list[tuple[float, Callable[[], None]]] = []
         self.flavors = [f"f{n}" for n in range(1, random.choice((1, 2, 3)) + 1)]
         self.resources = random.choice(([GPU], [GPU, CPU]))
         self.devices = random.random() < 0.4
         self.fair = random.choice((None, None, (FINAL_SHARE, INITIAL_SHARE), (INITIAL_SHARE,)))
         self.rules = random.choice((None, None, "kueue-0.19"))
-        self.checked = random.random() < 0.3
+        self.checks = random.choice(([], [], ["slow"], ["slow"], ["slow", "paid"], ["slow", "paid", "safe"]))
+        self.classes = random.choice(([], [], ["gold"], ["gold", "iron"]))
+        self.sharing = random.random() < 0.3
+        self.elastic = random.random() < 0.4
         self.cohorts = [f"c{n}" for n in range(random.choice((0, 1, 3)))]
         self.queues = [f"q{n}" for n in range(random.choice((2, 3, 4)))]
+        self.local_queues = {name: name for name in self.queues}
+        if self.sharing or random.random() < 0.2:
+            self.local_queues |= {f"{name}-too": name for name in self.queues[:2]}
         self.begin()
 
     # The API server
@@ -83,12 +108,12 @@ class Cluster:
             *(build.flavor(name, {"flavor": name}) for name in self.flavors),
             *(self._cohort(name) for name in self.cohorts if self.random.random() < 0.7),
             *(self._queue(name) for name in self.queues),
-            *(build.local_queue(name) for name in self.queues),
+            *(self._local_queue(name) for name in self.local_queues),
+            *(check(name) for name in self.checks),
+            *(priority_class(name, 1) for name in self.classes),
         ]
-        if self.checked:
-            everything.append(_check("slow"))
         if self.devices:
-            everything += [_device_class(), _template(), *(_slice(number, 2) for number in range(2))]
+            everything += [device_class(), template(), *(resource_slice(number, 2) for number in range(2))]
         self.random.shuffle(everything)
         for target in everything:
             self.write(target)
@@ -97,13 +122,33 @@ class Cluster:
         blocks: dict[str, Any] = {}
         if self.devices:
             blocks["resources"] = {"deviceClassMappings": [{"name": MIG, "deviceClassNames": ["gpu.example.com"]}]}
-        if self.random.random() < 0.3:
-            blocks["waitForPodsReady"] = {
-                "timeout": "60s",
-                "blockAdmission": self.random.random() < 0.3,
-                "requeuingStrategy": {"backoffLimitCount": 3, "backoffBaseSeconds": 10},
+        if self.random.random() < 0.5:
+            blocks["waitForPodsReady"] = self._pods_ready()
+        if self.sharing:
+            blocks["admissionFairSharing"] = {
+                "usageHalfLifeTime": self.random.choice(("60s", "60s", "600s", "0s")),
+                "usageSamplingInterval": self.random.choice(("10s", "30s")),
+                "resourceWeights": self.random.choice(({}, {CPU: 0.0}, {GPU: 2.5})),
             }
-        self.write(build.configuration(self.rules, strategies=self.fair, **blocks))
+        self.write(build.configuration(self.rules, strategies=self.fair, gates=self.random.choice(GATES), **blocks))
+
+    def _pods_ready(self) -> Object:
+        pick = self.random.choice
+        strategy: Object = {
+            "backoffBaseSeconds": pick((0, 5, 10)),
+            "backoffMaxSeconds": pick((8, 20, 3600)),
+            "timestamp": pick(("Eviction", "Creation")),
+        }
+        limit = pick((None, 0, 1, 3))
+        if limit is not None:
+            strategy["backoffLimitCount"] = limit
+        waiting = {
+            "timeout": pick(("10s", "60s")),
+            "blockAdmission": self.random.random() < 0.3,
+            "requeuingStrategy": strategy,
+        }
+        recovery = pick((None, "0s", "15s"))
+        return waiting if recovery is None else {**waiting, "recoveryTimeout": recovery}
 
     def _group(self, *, limits: bool) -> Object:
         pick = self.random.choice
@@ -133,9 +178,22 @@ class Cluster:
             reclaim=pick(("Never", "LowerPriority", "Any")),
             weight=pick((None, "0", "1", "2")) if self.fair else None,
         )
-        if self.checked and self.random.random() < 0.5:
-            queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": [{"name": "slow"}]}
+        named = [self._rule(each) for each in self.checks if self.random.random() < 0.5]
+        if named:
+            queue["spec"]["admissionChecksStrategy"] = {"admissionChecks": named}
+        if self.sharing and self.random.random() < 0.7:
+            queue["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
         return queue
+
+    def _rule(self, name: str) -> Object:
+        """A check for all flavors, or for some."""
+        if self.random.random() < 0.5:
+            return {"name": name}
+        return {"name": name, "onFlavors": [each for each in self.flavors if self.random.random() < 0.7]}
+
+    def _local_queue(self, name: str) -> Object:
+        weight = self.random.choice((None, None, "0", "0.5", "2")) if self.sharing else None
+        return local_queue(name, self.local_queues[name], weight)
 
     def _cohort(self, name: str) -> Object:
         others = [other for other in self.cohorts if other != name]
@@ -147,7 +205,7 @@ class Cluster:
         """Somebody changes what is declared."""
         random, pick = self.random, self.random.choice
         name = pick(self.queues)
-        what = random.randrange(9)
+        what = random.randrange(14)
         if what < 3:
             self.write(self._queue(name))
         elif what == 3 and self.cohorts:
@@ -164,12 +222,39 @@ class Cluster:
         elif what == 5:
             self._come_or_go(build.flavor(pick(self.flavors), {"flavor": "any"}))
         elif what == 6:
-            self._come_or_go(pick((self._queue(name), build.local_queue(name))))
+            self._come_or_go(pick((self._queue(name), self._local_queue(pick([*self.local_queues])))))
         elif what == 7 and self.devices:
             number = random.randrange(3)
-            self._come_or_go(pick((_slice(number, pick((1, 2, 4))), _template())))
+            self._come_or_go(pick((resource_slice(number, pick((1, 2, 4))), template())))
         elif what == 8:
             self.configure()
+        elif what in (9, 13):
+            self._stop_local_queue(pick([*self.local_queues]))
+        elif what in (10, 11) and self.checks:
+            self._come_or_go(check(pick(self.checks), active=random.random() < 0.6))
+        elif what == 12 and self.classes:
+            self._change_class(pick(self.classes))
+
+    def _stop_local_queue(self, name: str) -> None:
+        target = self.objects.get(("LocalQueue", NAMESPACE, name))
+        if target is not None:
+            stop = self.random.choice(("None", "Hold", "HoldAndDrain", "HoldAndDrain"))
+            self.write({**target, "spec": {**target["spec"], "stopPolicy": stop}})
+
+    def _start_queues(self) -> None:
+        for _, target in sorted(self.objects.items()):
+            if target.get("spec", {}).get("stopPolicy", "None") != "None":
+                self.write({**target, "spec": {**target["spec"], "stopPolicy": "None"}})
+
+    def _change_class(self, name: str) -> None:
+        """A class changes or is made anew; Kueue's controller rewrites the workloads that name it, in its time."""
+        value = self.random.choice((-1, 0, 1, 5))
+        self._come_or_go(priority_class(name, value))
+        if ("WorkloadPriorityClass", "", name) in self.objects and self.random.random() < 0.7:
+            for target in self.live():
+                reference = target["spec"].get("priorityClassRef")
+                if reference is not None and reference["name"] == name:
+                    self.write({**target, "spec": {**target["spec"], "priority": value}})
 
     def _come_or_go(self, target: Object) -> None:
         key = key_of(target)
@@ -197,16 +282,50 @@ class Cluster:
         )
         if more:
             pods["template"]["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
-        spec = {"maximumExecutionTimeSeconds": 120} if self.random.random() < 0.1 else {}
         name = f"w{pick((self.number, self.number, max(1, self.number - 5))):03}"
-        uid = f"{name}-{self.number}"
         if ("Workload", NAMESPACE, name) in self.objects:
             self.delete(("Workload", NAMESPACE, name))
-        self.write(
-            build.workload(
-                name, pick(self.queues), pods, priority=pick((-1, 0, 0, 1)), created=self.now, uid=uid, **spec
-            )
+        self.write(self._workload(name, pick([*self.local_queues]), pods))
+
+    def _workload(self, name: str, queue: str, *pod_sets: Object, replaces: str | None = None) -> Object:
+        random, pick = self.random, self.random.choice
+        spec: dict[str, Any] = {}
+        if random.random() < 0.15:
+            spec["maximumExecutionTimeSeconds"] = pick((20, 120))
+        if random.random() < 0.1:
+            spec["preemptionGates"] = [{"name": "gate"}]
+        if self.classes and random.random() < 0.5:
+            group = "kueue.x-k8s.io"
+            spec["priorityClassRef"] = {"group": group, "kind": "WorkloadPriorityClass", "name": pick(self.classes)}
+        uid = f"{name}-{self.number}"
+        target = build.workload(
+            name, queue, *pod_sets, priority=pick((-1, 0, 0, 1)), created=int(self.now), uid=uid, **spec
         )
+        annotations: dict[str, str] = {}
+        if random.random() < 0.05:
+            annotations["kueue.x-k8s.io/admission-gated-by"] = "somebody"
+        if random.random() < 0.1:
+            annotations["kueue.x-k8s.io/priority-boost"] = pick(("3", "-3", "much"))
+        if replaces is not None:
+            annotations["kueue.x-k8s.io/workload-slice-replacement-for"] = f"{NAMESPACE}/{replaces}"
+        target["metadata"]["annotations"] = annotations
+        return target
+
+    def scale(self) -> None:
+        """An elastic job grows, by a new slice, or shrinks in place."""
+        live = [target for target in self.live() if "minCount" not in target["spec"]["podSets"][0]]
+        if not live:
+            return
+        old = self.random.choice(live)
+        pods = old["spec"]["podSets"][0]
+        if self.random.random() < 0.6:
+            self.number += 1
+            grown = {**pods, "count": pods["count"] + self.random.choice((1, 2))}
+            name = f"s{self.number:03}"
+            self.write(self._workload(name, old["spec"]["queueName"], grown, replaces=old["metadata"]["name"]))
+        elif pods["count"] > 1 and is_true(old, "QuotaReserved"):
+            shrunk = {**pods, "count": pods["count"] - 1}
+            self.write({**old, "spec": {**old["spec"], "podSets": [shrunk]}})
 
     def live(self) -> list[Object]:
         return [
@@ -220,89 +339,70 @@ class Cluster:
         live = self.live()
         if not live:
             return
-        target = self.random.choice(live)
+        random, pick = self.random, self.random.choice
+        target = pick(live)
         holds = is_true(target, "QuotaReserved")
-        what = self.random.randrange(12)
-        if what < 5 and holds:
+        what = random.randrange(17)
+        if what < 4 and holds:
             self.write(build.finished(target, at=self.now))
-        elif what == 5:
+        elif what == 4:
             self.delete(key_of(target))
-        elif what == 6:
+        elif what == 5:
             self.write({**target, "spec": {**target["spec"], "active": not target["spec"]["active"]}})
-        elif what == 7:
-            self.write({**target, "spec": {**target["spec"], "priority": self.random.choice((-2, 0, 3))}})
-        elif what == 8 and holds:
+        elif what == 6:
+            self.write({**target, "spec": {**target["spec"], "priority": pick((-2, 0, 3))}})
+        elif what == 7 and holds:
             count = target["spec"]["podSets"][0]["count"]
-            done = [{"name": "main", "count": self.random.randint(0, count)}]
+            done = [{"name": "main", "count": random.randint(0, count)}]
             self.write({**target, "status": {**target["status"], "reclaimablePods": done}})
-        elif what == 9 and holds and self.checked:
-            state = self.random.choice(("Ready", "Ready", "Pending", "Retry", "Rejected"))
-            checks = [{"name": "slow", "state": state, "message": "", "lastTransitionTime": build.moment(self.now)}]
-            self.write({**target, "status": {**target["status"], "admissionChecks": checks}})
-        elif what == 10 and holds:
-            ready = self.random.random() < 0.7
-            self.write(build.with_conditions(target, build.condition("PodsReady", ready, "PodsReady", self.now)))
+        elif what in (8, 9, 10) and self.checks:
+            self._answer(target)
+        elif what in (11, 12, 13) and holds:
+            ready, reason = pick(((True, "Started"), (False, "WaitForRecovery"), (False, "WaitForStart")))
+            self.write(build.with_conditions(target, build.condition("PodsReady", ready, reason, int(self.now))))
+        elif what == 14:
+            gated = {"kueue.x-k8s.io/admission-gated-by": ""}
+            annotations = {**target["metadata"].get("annotations", {}), **gated}
+            self.write({**target, "metadata": {**target["metadata"], "annotations": annotations}})
+        elif what == 15 and holds and random.random() < 0.5:
+            self.write(build.evicted(target, at=int(self.now), reason="NodeFailures"))
+        elif what == 16:
+            gate = {"name": "gate", "position": pick(("Open", "Closed"))}
+            self.write({**target, "status": {**target.get("status", {}), "preemptionGates": [gate]}})
 
-    # Controllers that act on what the ledger decided, each in its own time
-
-    def observe(self, decision: Object) -> None:
-        kind = decision["type"]
-        if kind not in ("QuotaReserved", "Preempted", "Evicted"):
-            return
-        named = decision["workload"]
-        if self.random.random() < 0.03:
-            return  # nobody acts on it
-        due = self.now + self.random.choice((0, 0, 1, 5, 40))
-        acts = {"QuotaReserved": self._reserve, "Preempted": self._evict, "Evicted": self._evict}
-        act = acts[kind]
-        self.duties.append((due, lambda: act(decision, named["name"], named["uid"])))
-
-    def work(self) -> None:
-        """Controllers do what is due."""
-        due = [duty for duty in self.duties if duty[0] <= self.now]
-        self.duties = [duty for duty in self.duties if duty[0] > self.now]
-        for _, act in due:
-            act()
-
-    def _reserve(self, decision: Object, name: str, uid: str) -> None:
-        target = self.workload(name, uid)
-        if target is None or is_true(target, "Finished") or is_true(target, "QuotaReserved"):
-            return
-        given = [
-            build.assignment(pods["name"], pods["flavors"], pods["usage"], count=pods["count"])
-            for pods in decision["podSets"]
-        ]
-        self.write(build.holding(target, decision["clusterQueue"], given, at=int(self.now)))
-
-    def _evict(self, decision: Object, name: str, uid: str) -> None:
-        target = self.workload(name, uid)
-        if target is None or not is_true(target, "QuotaReserved"):
-            return
-        preempted = decision["reason"] if decision["type"] == "Preempted" else None
-        reason = "Preempted" if preempted else decision["reason"]
-        self.write(build.evicted(target, at=int(self.now), reason=reason, preempted=preempted))
-        self.duties.append((self.now + self.random.choice((0, 2, 20)), lambda: self._release(name, uid)))
-
-    def _release(self, name: str, uid: str) -> None:
-        target = self.workload(name, uid)
-        if target is None or not is_true(target, "QuotaReserved") or is_true(target, "Finished"):
-            return
-        released = build.released(target, at=int(self.now))
-        if self.random.random() < 0.3:
-            released["status"]["requeueState"] = {"count": 1, "requeueAt": build.moment(int(self.now) + 30)}
-        self.write(released)
+    def _answer(self, target: Object) -> None:
+        """Controllers of checks answer, now and then one that was not asked."""
+        pick = self.random.choice
+        answers = {each["name"]: each for each in target.get("status", {}).get("admissionChecks", ())}
+        for name in self.checks:
+            if self.random.random() < 0.6:
+                state = pick(("Ready", "Ready", "Pending", "Retry", "Retry", "Rejected"))
+                answer = {
+                    "name": name,
+                    "state": state,
+                    "message": "",
+                    "lastTransitionTime": build.moment(int(self.now)),
+                }
+                if state == "Retry" and self.random.random() < 0.6:
+                    answer["requeueAfterSeconds"] = pick((1, 5, 30))
+                answers[name] = answer
+        listed = [answers[name] for name in sorted(answers)]
+        self.write({**target, "status": {**target.get("status", {}), "admissionChecks": listed}})
 
     def happen(self) -> None:
         """One random thing, and time goes on."""
         self.now += self.random.choice((0, 0, 0.5, 1, 3, 30))
         what = self.random.random()
-        if what < 0.45:
+        if what < 0.40:
             self.submit()
-        elif what < 0.75:
+        elif what < 0.46 and self.elastic:
+            self.scale()
+        elif what < 0.78:
             self.meddle()
-        elif what < 0.87:
+        elif what < 0.90:
             self.operate()
-        self.work()
+        elif what < 0.94:
+            self._start_queues()
 
 
 def key_of(target: Object) -> Key:
@@ -313,46 +413,3 @@ def key_of(target: Object) -> Key:
 def is_true(target: Object, kind: str) -> bool:
     conditions = target.get("status", {}).get("conditions", ())
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
-
-
-def _check(name: str) -> Object:
-    return {
-        "apiVersion": build.KUEUE,
-        "kind": "AdmissionCheck",
-        "metadata": build.metadata(name, uid=f"check-{name}"),
-        "spec": {"controllerName": "example.com/slow"},
-        "status": {"conditions": [build.condition("Active", True, "Active", 1)]},
-    }
-
-
-def _device_class() -> Object:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": build.metadata("gpu.example.com", uid="class-gpu"),
-        "spec": {"selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]},
-    }
-
-
-def _template() -> Object:
-    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 1}}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaimTemplate",
-        "metadata": build.metadata("one-gpu", NAMESPACE, uid="template-one-gpu"),
-        "spec": {"spec": {"devices": {"requests": [request]}}},
-    }
-
-
-def _slice(number: int, devices: int) -> Object:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": build.metadata(f"slice-{number}", uid=f"slice-{number}"),
-        "spec": {
-            "driver": DRIVER,
-            "nodeName": f"node-{number}",
-            "pool": {"name": f"node-{number}", "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": f"gpu-{n}", "attributes": {"index": {"int": n}}} for n in range(devices)],
-        },
-    }

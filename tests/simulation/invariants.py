@@ -8,21 +8,17 @@ from typing import Any
 from ledger.decisions import GENESIS, hash_of
 from ledger.ledger import Ledger
 from tests.model.quota import QuotaModel, plus
+from tests.simulation.broken import Broken
 from tests.simulation.news import News
+from tests.simulation.timers import TimerWatch, everybody_held_will_be_let_go
 
 Decision = dict[str, Any]
 
+REPLACED = "WorkloadSliceReplaced"
 WITHDRAWN = ("Suspended", "Misconfigured")
 """Why the ledger takes a reservation back by itself: the queue is stopped, or cannot be used any more."""
-
-
-class Broken(AssertionError):
-    """An invariant does not hold. `name` says which, for the shrinker; `records` is the log up to there."""
-
-    def __init__(self, name: str, detail: object) -> None:
-        super().__init__(f"{name}: {detail}")
-        self.name = name
-        self.records: list[bytes] = []
+PARTS = ("ReclaimablePods", "ScaledDown")
+"""Why some of what is charged comes back, and the rest stays."""
 
 
 class Watch:
@@ -36,8 +32,9 @@ class Watch:
         self._charged: dict[str, dict[str, dict[str, str]]] = {}
         self._admitted: set[str] = set()
         self._withdrawn: dict[str, str] = {}
-        self._lost: dict[str, str] = {}
-        self._unechoed: set[str] = set()
+        self._shown: dict[str, tuple[str | None, str | None]] = {}
+        self._unechoed: dict[str, tuple[str, str | None, str | None]] = {}
+        self._timers = TimerWatch()
 
     def after(self, ledger: Ledger, record: bytes, decisions: list[bytes], rejected: frozenset[int]) -> None:
         """Everything, after one event of this cluster."""
@@ -46,17 +43,29 @@ class Watch:
         found = [json.loads(value) for value in decisions]
         self._released_is_charged(found, before)
         declared = (dict(self.model.queues), dict(self.model.cohorts))
-        for event in self._news.of(record, rejected):
+        news = self._news.of(record, rejected)
+        for event in news:
             if not self._is_withdrawn(event) and not self._is_older_than_the_reservation(event):
                 self.model.observe(event)
         reserved: set[str] = set()
-        for decision in found:
+        replaced = {
+            each["workload"]["uid"] for each in found if each["type"] == "Released" and each["reason"] == REPLACED
+        }
+        for index, decision in enumerate(found):
+            following = found[index + 1] if index + 1 < len(found) else None
             self.model.decide(decision)
             self._take_back(decision, reserved)
-            self._fits(ledger, decision, declared)
+            if following is not None and following.get("reason") == REPLACED:
+                # 8.2: the slice that it replaces is out of the tables at that instant.
+                self._take_back(following, reserved)
+            if not (replaced and ledger.state.repeats_reference):
+                self._fits(ledger, decision, declared)
         self._agrees(ledger)
         usage_is_the_sum_of_charges(ledger)
-        everybody_can_be_woken(ledger)
+        self._timers.after(ledger, news, found)
+        if not ledger._syncing:
+            everybody_can_be_woken(ledger)
+            everybody_held_will_be_let_go(ledger)
 
     def _chain(self, decisions: list[bytes]) -> None:
         for value in decisions:
@@ -72,7 +81,7 @@ class Watch:
         for decision in decisions:
             if decision["type"] == "QuotaReserved":
                 held[decision["workload"]["uid"]] = reserved_amounts(decision)
-            elif decision["type"] == "Released" and decision["reason"] == "ReclaimablePods":
+            elif decision["type"] == "Released" and decision["reason"] in PARTS:
                 held.pop(decision["workload"]["uid"], None)  # a part; what is left is compared after the next event
             elif decision["type"] == "Released":
                 uid = decision["workload"]["uid"]
@@ -88,7 +97,7 @@ class Watch:
         uid = decision.get("workload", {}).get("uid", "")
         if decision["type"] == "QuotaReserved":
             reserved.add(uid)
-        elif decision["type"] == "Released" and decision["reason"] != "ReclaimablePods":
+        elif decision["type"] == "Released" and decision["reason"] not in PARTS:
             was_admitted = uid in self._admitted
             self._admitted.discard(uid)
             named = decision["workload"]
@@ -96,12 +105,13 @@ class Watch:
             if uid in reserved and there in (uid, None):
                 reserved.discard(uid)
                 self.model.charges.pop((named["namespace"], named["name"]), None)
-            if not was_admitted and decision["reason"] in WITHDRAWN and there == uid:
+            taken = decision["reason"] == REPLACED or (not was_admitted and decision["reason"] in WITHDRAWN)
+            if taken and there == uid:
                 self._withdrawn[uid] = decision["at"]
                 self.model.charges.pop((named["namespace"], named["name"]), None)
         if decision["type"] == "QuotaReserved":
             self._withdrawn.pop(decision["workload"]["uid"], None)
-            self._unechoed.add(decision["workload"]["uid"])
+            self._unechoed[uid] = (decision["at"], *self._shown.get(uid, (None, None)))
         elif decision["type"] == "Admitted":
             self._admitted.add(decision["workload"]["uid"])
 
@@ -115,13 +125,19 @@ class Watch:
         reserved = conditions.get("QuotaReserved")
         if reserved is None:
             return False
-        before = self._lost.get(uid)
         if reserved["status"] == "True":
-            self._unechoed.discard(uid)
-            return False
-        self._lost[uid] = reserved["lastTransitionTime"]
+            self._unechoed.pop(uid, None)
+        evicted = conditions.get("Evicted", {})
+        evicted_at = evicted["lastTransitionTime"] if evicted.get("status") == "True" else None
+        lost_at = reserved["lastTransitionTime"] if reserved["status"] == "False" else None
+        self._shown[uid] = (evicted_at, lost_at)
         ended = target["spec"].get("active") is False or conditions.get("Finished", {}).get("status") == "True"
-        return uid in self._unechoed and before == reserved["lastTransitionTime"] and not ended
+        if uid not in self._unechoed or ended:
+            return False
+        decided_at, evicted_before, lost_before = self._unechoed[uid]
+        if evicted_at is not None and evicted_at != evicted_before:
+            return False
+        return lost_before is None or lost_at == lost_before or (lost_at or "") <= decided_at
 
     def _is_withdrawn(self, event: dict[str, Any]) -> bool:
         """The echo of a reservation that the ledger took back before it came is old news."""
@@ -223,8 +239,6 @@ def usage_is_the_sum_of_charges(ledger: Ledger) -> None:
 
 def everybody_can_be_woken(ledger: Ledger) -> None:
     """Who waits in an active queue was looked at and told, or waits for a time or a condition that will come."""
-    if ledger._syncing:
-        return
     for queue in ledger.state.forest.queues.values():
         for state in queue.pending:
             if state.waiting_in is not queue:

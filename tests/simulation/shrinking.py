@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.simulation.invariants import Broken
+from tests.simulation.broken import Broken
 from tests.simulation.simulation import Tally, observe, run_worker
 
 

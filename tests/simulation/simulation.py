@@ -12,9 +12,12 @@ from aiokafka.errors import ProducerFenced
 
 from ledger.checkpoint import hash_of_state, load, save
 from ledger.fold import Fold, Outcome
+from tests.simulation.broken import Broken
 from tests.simulation.broker import Killed, Log, simulated
 from tests.simulation.cluster import Cluster
-from tests.simulation.invariants import Broken, Watch
+from tests.simulation.controllers import Controllers
+from tests.simulation.invariants import Watch
+from tests.simulation.ticking import Clock
 from tests.simulation.watcher import Watcher
 from topics.checkpoints import assembled
 from topics.codec import APPLIED_KEY, encode_row, encode_row_key
@@ -37,13 +40,24 @@ class Tally:
     fenced: int = 0
     checkpoints: int = 0
     recoveries: int = 0
+    ticks: int = 0
     types: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def count(self, decision: bytes) -> None:
+        kind = decision[9 : decision.index(b'"', 9)].decode()
+        self.decisions += 1
+        self.types[kind] = self.types.get(kind, 0) + 1
+        if kind in ("Evicted", "Released", "Requeued"):
+            found = f"{kind} {json.loads(decision)['reason']}"
+            self.reasons[found] = self.reasons.get(found, 0) + 1
 
     def add(self, other: Tally) -> None:
-        for name in ("events", "decisions", "kills", "fenced", "checkpoints", "recoveries"):
+        for name in ("events", "decisions", "kills", "fenced", "checkpoints", "recoveries", "ticks"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for kind, count in other.types.items():
-            self.types[kind] = self.types.get(kind, 0) + count
+        for mine, theirs in ((self.types, other.types), (self.reasons, other.reasons)):
+            for kind, count in theirs.items():
+                mine[kind] = mine.get(kind, 0) + count
 
 
 class Observer:
@@ -68,10 +82,8 @@ class Observer:
             watch.after(self.fold.clusters[cluster], record, values, rejected)
         self.decisions += values
         self.tally.events += 1
-        self.tally.decisions += len(values)
         for value in values:
-            kind = value[9 : value.index(b'"', 9)].decode()
-            self.tally.types[kind] = self.tally.types.get(kind, 0) + 1
+            self.tally.count(value)
         if self._restarts is not None and self._restarts.random() < 0.02:
             self._restart()
         return values
@@ -110,23 +122,29 @@ def generate(seed: int, tally: Tally, steps: int = STEPS) -> list[bytes]:
     random = Random(seed)
     clusters = [Cluster(f"c{number}", Random(f"{seed}/{number}")) for number in range(random.choice((1, 1, 2)))]
     watchers = [Watcher(cluster, Random(f"{seed}/watcher/{cluster.name}")) for cluster in clusters]
+    controllers = [Controllers(cluster) for cluster in clusters]
     observer = Observer(tally, restarts=Random(f"{seed}/restarts"))
+    clocks = [Clock(cluster, observer.fold, Random(f"{seed}/clock/{cluster.name}")) for cluster in clusters]
     records: list[bytes] = []
 
-    def play(found: list[bytes], cluster: Cluster) -> None:
+    def play(found: list[bytes], at: int) -> None:
         for record in found:
             records.append(record)
             for value in observer.take(record):
-                cluster.observe(json.loads(value))
+                controllers[at].observe(json.loads(value))
 
     try:
         for step in range(steps):
             at = random.randrange(len(clusters))
             clusters[at].happen()
+            controllers[at].work()
             for _ in range(4 if step < 10 else 2):
-                play(watchers[at].records(), clusters[at])
-        for cluster, watcher in zip(clusters, watchers, strict=True):
-            play(watcher.everything(), cluster)
+                play(watchers[at].records(), at)
+            ticks = clocks[at].ticks()
+            tally.ticks += len(ticks)
+            play(ticks, at)
+        for at, watcher in enumerate(watchers):
+            play(watcher.everything(), at)
     except Broken as problem:
         problem.records = records
         raise
