@@ -114,6 +114,7 @@ class ClusterEvents:
         state = self._state
         queue = state.forest.queues[name]
         self._withdraw(queue.holders.values())
+        state.watch(queue.holders.values())
         for waiting in list(queue.pending):
             self._workloads.leave_queue(waiting)
         for holder in list(queue.holders.values()):

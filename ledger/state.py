@@ -445,6 +445,7 @@ class State:
             queue.discharge(state)
             self.mark_rows(reservation)
         state.reservation = None
+        self.watched[state.uid] = state
         if reservation.drift:
             self._set_drift(reservation, NO_DRIFT)
         if self.short_of_devices:

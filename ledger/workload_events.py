@@ -159,7 +159,6 @@ class WorkloadEvents:
         self._sharing.release(state)
         state.withdrawn_at = self._state.now
         state.replaced = True
-        self._state.watched[state.uid] = state
         return reservation
 
     def _is_withdrawn(self, state: WorkloadState) -> bool:

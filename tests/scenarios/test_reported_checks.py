@@ -349,3 +349,25 @@ def test_a_victim_whose_checks_turn_ready_is_admitted_and_still_leaves() -> None
     life.at(1001).job("in", 4, priority=5)
     assert steps(life.at(1002).answer("w", k1="Ready"), "w") == ["Admitted w"]
     assert steps(life.at(1003).give_back("w")) == ["Released w Preempted", "Requeued w Preempted", "Reserved in"]
+
+
+def test_what_is_listed_counts_where_the_queue_is_gone() -> None:
+    """7.2.3: no ClusterQueue says what applies; who was admitted runs on, and still obeys the answers on its list."""
+    life = world(check("k1"), check("k2", "f2"))
+    life.at(1000).job("w", 4)
+    life.at(1001).answer("w", k1="Ready")
+    assert steps(life.at(1002).answer("w", k2="Pending")) == []
+    assert steps(life.at(1003).send("DELETED", life.objects["ClusterQueue", "", "a"])) == []
+    assert steps(life.at(1004).answer("w", k2="Retry")) == ["Evicted w AdmissionCheck"]
+
+
+def test_a_delay_that_nobody_asks_for_any_more_is_forgotten_with_the_reservation() -> None:
+    life = world(check("k1"))
+    life.at(1000).job("w", 4)
+    life.at(1001).answer("w", k1=("Retry", 30))
+    life.check("k2")
+    require(life, check("k2"))
+    assert steps(life.tick(1100)) == []
+    assert steps(life.at(1101).stop("ClusterQueue", "a", "Hold")) == ["Released w Suspended"]
+    assert life.ledger.state.workloads["team", "w"].requeue_at is None
+    assert life.ledger.next_deadline() is None
