@@ -10,6 +10,7 @@ from typing import Final
 
 from ledger.cluster_events import CLUSTER_QUEUE_STOPPED, LOCAL_QUEUE_STOPPED
 from ledger.objects.workload import AdmissionCheckState, condition, is_true
+from ledger.pending import HELD
 from ledger.recorder import Recorder
 from ledger.state import State
 from ledger.timers import WORKLOAD, TimerKey
@@ -70,7 +71,7 @@ class Life:
             self._deactivate(state, ADMISSION_CHECK, self._check_message(state, "Rejected"))
         if state.requeue_at is not None and state.requeue_at <= self._state.now:
             state.requeue_at = None
-            if not state.held:
+            if not state.held and state.place == HELD:
                 self._requeue(state, BACKOFF_FINISHED)
         if state.held in (PODS_READY_TIMEOUT, ADMISSION_CHECK):
             if state.requeue_at is None:
