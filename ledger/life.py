@@ -101,7 +101,7 @@ class Life:
         self._workloads.end_wait(state)
         queue = state.waiting_in
         if queue is not None:
-            self._recorder.requeued(state, queue.name, reason, None)
+            self._recorder.requeued(state, queue.name, reason, state.requeue_at)
 
     # Holding quota
 

@@ -185,12 +185,15 @@ class WorkloadEvents:
         state.requeue_count = 0
 
     def end_wait(self, state: WorkloadState) -> None:
-        """Requeued turns True by our own decision; the condition that says otherwise is answered."""
+        """Requeued turns True by our own decision; the condition that says otherwise is answered. A backoff that has
+        not ended goes on (4.6.1)."""
         requeued = condition(state.workload, "Requeued")
         if requeued is not None and requeued.status == "False":
             state.answered = Answered(requeued.reason, requeued.last_transition_time)
         state.held = ""
-        state.requeue_at = None
+        if state.requeue_at is not None and state.requeue_at <= self._state.now:
+            state.requeue_at = None
+        self._state.watched[state.uid] = state
         queue = state.waiting_in
         if queue is not None and not queue.pending.is_active(state):
             queue.pending.lift(state)
@@ -505,7 +508,7 @@ class WorkloadEvents:
             return
         if state.held == "LocalQueueStopped":
             self.end_wait(state)
-            self._recorder.requeued(state, queue.name, "LocalQueueRestarted", None)
+            self._recorder.requeued(state, queue.name, "LocalQueueRestarted", state.requeue_at)
         self._state.watched[state.uid] = state
         state.waiting_in = queue
         state.last_queued_in = state.local_queue

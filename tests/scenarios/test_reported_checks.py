@@ -371,3 +371,18 @@ def test_a_delay_that_nobody_asks_for_any_more_is_forgotten_with_the_reservation
     assert steps(life.at(1101).stop("ClusterQueue", "a", "Hold")) == ["Released w Suspended"]
     assert life.ledger.state.workloads["team", "w"].requeue_at is None
     assert life.ledger.next_deadline() is None
+
+
+def test_a_queue_that_starts_again_does_not_end_the_delay_of_a_check() -> None:
+    """4.6.1, 11.1: not reserved again before requeueAt, whatever else keeps the workload meanwhile."""
+    life = world()
+    life.at(1000).job("w", 4)
+    life.at(1010).answer("w", k1="Ready")
+    life.at(1015).answer("w", k1=("Retry", 100))
+    assert steps(life.at(1020).stop("ClusterQueue", "a", "HoldAndDrain")) == ["Evicted w ClusterQueueStopped"]
+    life.at(1021).give_back("w")
+    [told] = life.at(1030).stop("ClusterQueue", "a", "None")
+    assert (told["type"], told["reason"]) == ("Requeued", "ClusterQueueRestarted")
+    assert told["notBefore"] == build.moment(1115)
+    assert steps(life.tick(1114)) == []
+    assert steps(life.tick(1115)) == ["Requeued w BackoffFinished", "Reserved w"]

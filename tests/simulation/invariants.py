@@ -53,6 +53,8 @@ class Watch:
         }
         for index, decision in enumerate(found):
             following = found[index + 1] if index + 1 < len(found) else None
+            if decision["type"] == "QuotaReserved" and not self._is_there(decision):
+                continue  # a timer reserved it; then the record itself told its end
             self.model.decide(decision)
             self._take_back(decision, reserved)
             if following is not None and following.get("reason") == REPLACED:
@@ -88,6 +90,10 @@ class Watch:
                 if uid in held and decision["usage"] != held[uid]:
                     raise Broken("released is what was charged", (held[uid], decision))
                 held.pop(uid, None)
+
+    def _is_there(self, decision: Decision) -> bool:
+        named = decision["workload"]
+        return self._news.uid_of("Workload", named["namespace"], named["name"]) == named["uid"]
 
     def _take_back(self, decision: Decision, reserved: set[str]) -> None:
         """A reservation that was never admitted has no pods: the ledger may take it back by itself (admission 4.8).
