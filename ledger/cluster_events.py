@@ -73,6 +73,7 @@ class ClusterEvents:
             state.charge(holder)
         self._mark_all_rows(queue)
         self._refresh_activity(queue)
+        state.move_queue(queue.name)
         state.watch(state.reserved_in.get(queue.name, {}).values())
         for local_queue in sorted(state.local_queues_of.get(queue.name, ())):
             self._take_workloads_of(local_queue, queue)
@@ -123,6 +124,7 @@ class ClusterEvents:
             holder.victim_key = None
         self._mark_all_rows(queue)
         self._index_queue(queue, add=False)
+        state.move_queue(name)
         before = self._recorder.declared_quota(queue)
         siblings = [other.name for other in queue.tree.queues if other is not queue]
         state.forest.remove_queue(name)
@@ -151,17 +153,19 @@ class ClusterEvents:
         was_active = queue.active
         queue.inactive_reason, queue.inactive_message = self._inactivity(queue)
         queue.active = not queue.inactive_reason
+        self._state.moved_queues.add(("", queue.name))
         if was_active != queue.active:
             queue.tree.heights_known = False
             self._state.touched.add(queue.name)
             self._sharing.look_at_queue(queue.name)
+            self._state.move_queue(queue.name)
         return queue.active and not was_active
 
     def _inactivity(self, queue: ClusterQueueNode) -> tuple[str, str]:
         """The first reason that applies, and all of them in words (objects 4.1)."""
         state, spec = self._state, queue.source.spec
         if queue.source.metadata.deletion_timestamp is not None:
-            return "Terminating", "clusterQueue is terminating"
+            return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
         found: list[tuple[str, str]] = []
         if spec.stop_policy != "None":
             found.append(("Stopped", "is stopped"))
@@ -174,11 +178,9 @@ class ClusterEvents:
             topology = flavor.spec.topology_name if flavor is not None else None
             if topology and topology not in state.topologies:
                 found.append(("TopologyNotFound", f'there is no Topology "{topology}" for TAS flavor "{name}"'))
-        if queue.stuck:
-            found.append(("Unknown", "its cohort was in a circle when it was created"))
-        if not found:
-            return "", ""
-        return found[0][0], ", ".join(message for _, message in found)
+        if found:
+            return found[0][0], f"Can't admit new workloads: {', '.join(message for _, message in found)}."
+        return ("Unknown", "Can't admit new workloads.") if queue.stuck else ("", "")
 
     def _check_problems(self, queue: ClusterQueueNode) -> list[tuple[str, str]]:
         rules = queue.source.spec.admission_checks
@@ -244,6 +246,7 @@ class ClusterEvents:
         else:
             state.local_queues[key] = new
             state.local_queues_of.setdefault(new.spec.cluster_queue, set()).add(key)
+        state.move_local_queue(key)
         replaced = old is not None and new is not None and old.metadata.uid != new.metadata.uid
         told = sample_of(new)
         self._sharing.local_queue_changed(key, replaced=replaced, told=told if told != sample_of(old) else None)

@@ -16,7 +16,7 @@ from ledger.devices.charges import RequestCharge
 GENESIS: Final = "0" * 64
 """`prev` of the first decision of a cluster."""
 
-RULES_VERSION: Final = 1
+RULES_VERSION: Final = 2
 """Grows whenever the same events would be decided otherwise; each decision carries it."""
 
 Amounts = dict[str, dict[str, str]]
@@ -152,6 +152,22 @@ class QuotaReserved(_Record, frozen=True, kw_only=True, tag="QuotaReserved"):
     hash: str = ""
 
 
+class Recorded(_Record, frozen=True, kw_only=True, tag="Recorded"):
+    """Quota that somebody else decided over is charged as an object shows it (design 5): a reservation that comes with
+    its workload or differs from the one decided here, its admission, its eviction, or that an eviction was undone.
+    `usage` is what counts of it, less the pods that were given back."""
+
+    workload: WorkloadReference
+    cluster_queue: str
+    local_queue: LocalQueueReference | None = None
+    pod_sets: list[PodSetReservation]
+    usage: Amounts
+    admitted: bool
+    evicted: str = ""
+    prev: str
+    hash: str = ""
+
+
 class Admitted(_Record, frozen=True, kw_only=True, tag="Admitted"):
     """All admission checks are ready."""
 
@@ -215,9 +231,19 @@ class Requeued(_Record, frozen=True, kw_only=True, tag="Requeued"):
     hash: str = ""
 
 
+class Dequeued(_Record, frozen=True, kw_only=True, tag="Dequeued"):
+    """A workload that waited, as some `Pending`, `Requeued`, `Inadmissible` or `Released` said, does so no more, and
+    got no quota."""
+
+    workload: WorkloadReference
+    reason: str
+    prev: str
+    hash: str = ""
+
+
 class Pending(_Record, frozen=True, kw_only=True, tag="Pending"):
-    """The verdict on a waiting workload changed. `members` and `round` name a preemption loop that was stopped,
-    `in_the_way` the workloads and claims that have the devices it would need."""
+    """The verdict on a waiting workload changed; without `cluster_queue` it is in no queue. `members` and `round` name
+    a preemption loop that was stopped, `in_the_way` the workloads and claims that have the devices it would need."""
 
     workload: WorkloadReference
     cluster_queue: str
@@ -275,6 +301,22 @@ class QuotaChanged(_Record, frozen=True, kw_only=True, tag="QuotaChanged"):
     hash: str = ""
 
 
+class QueueChanged(_Record, frozen=True, kw_only=True, tag="QueueChanged"):
+    """Whether a queue takes workloads, or what its status is arranged by, changed; reason and message are those of its
+    condition `Active` (objects 4.1, 4.3), or the reason is `Deleted`. Of a LocalQueue `cluster_queue` is where it
+    leads; `cohort` and `flavors`, in the order of the specification, are those of a ClusterQueue."""
+
+    cluster_queue: str
+    local_queue: LocalQueueReference | None = None
+    active: bool
+    reason: str
+    message: str = ""
+    cohort: str = ""
+    flavors: list[str] = []
+    prev: str
+    hash: str = ""
+
+
 class Settled(_Record, frozen=True, kw_only=True, tag="Settled"):
     """What the claims of a workload are really given, against what it was charged for devices, by quota key.
 
@@ -297,29 +339,35 @@ class Settled(_Record, frozen=True, kw_only=True, tag="Settled"):
 
 Decision = (
     QuotaReserved
+    | Recorded
     | Admitted
     | Preempted
     | Evicted
     | Released
     | Requeued
+    | Dequeued
     | Pending
     | Inadmissible
     | ShareChanged
     | QuotaChanged
+    | QueueChanged
     | Settled
 )
 
 DECISION_TYPES: Final = (
     QuotaReserved,
+    Recorded,
     Admitted,
     Preempted,
     Evicted,
     Released,
     Requeued,
+    Dequeued,
     Pending,
     Inadmissible,
     ShareChanged,
     QuotaChanged,
+    QueueChanged,
     Settled,
 )
 

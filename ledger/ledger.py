@@ -27,6 +27,7 @@ from ledger.rows import Row, RowKey, row_of
 from ledger.scheduler import Scheduler
 from ledger.settlements import Settlements
 from ledger.shares import Share, share_of
+from ledger.standings import Standings
 from ledger.state import State, timer_of_tree
 from ledger.timers import LOCAL_QUEUE, RETRY, TimerKey
 from ledger.timestamps import Timestamp
@@ -60,6 +61,7 @@ class Ledger:
             self.state, self.recorder, self._workload_events, self._sharing, DeviceRoom(self.state, self._allocations)
         )
         self._life = Life(self.state, self.recorder, self._workload_events)
+        self._standings = Standings(self.state, self.recorder)
         self._handlers: dict[str, Callable[[Any, Any], None]] = {
             "ClusterQueue": cluster_events.cluster_queue,
             "Cohort": cluster_events.cohort,
@@ -250,6 +252,10 @@ class Ledger:
         """Cycles, and what follows from them. Workloads that a restarted queue gets back come after its first cycles,
         one by one, as the reference's controller writes them."""
         state = self.state
+        if state.moved_queues:
+            self._standings.tell_queues()
+        if state.moved:
+            self._standings.tell_departures()
         if self._allocations.changed:
             self._settlements.look()
         while True:
@@ -265,6 +271,8 @@ class Ledger:
             self._life.restart(restarted)
         if state.told:
             self._tell_verdicts()
+        if state.moved:
+            self._standings.tell_workloads()
         if state.dirty_shares:
             self._tell_shares()
 

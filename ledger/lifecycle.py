@@ -62,12 +62,18 @@ HOLDING: Final = ("reserved", "admitted", "evicting")
 
 EDGES: Final = (
     Edge(("unknown",), (*WAITING, "deactivated", "finished"), "a Workload without reservation arrives"),
-    Edge(("unknown", *WAITING, "deactivated"), HOLDING, "a Workload with a reservation arrives: a fact, charged as is"),
+    Edge(
+        ("unknown", *WAITING, "deactivated"),
+        HOLDING,
+        "a Workload with a reservation arrives: a fact, charged as is",
+        ("Recorded",),
+    ),
+    Edge(HOLDING, HOLDING, "an object shows another reservation than was decided: it wins", ("Recorded",)),
+    Edge(("reserved",), ("admitted",), "an object shows an admission that was not decided here", ("Recorded",)),
     Edge(("unqueued",), ("queued", "held"), "its queue appears or starts, its gate opens"),
     Edge(("unqueued",), ("queued",), "its LocalQueue starts again", ("Requeued LocalQueueRestarted",)),
-    Edge(
-        ("queued", "parked", "held"), ("unqueued",), "its queue is gone or stops, its gate closes, it is being deleted"
-    ),
+    Edge(("queued", "parked", "held"), ("unqueued",), "its queue is gone or stops, its gate closes"),
+    Edge(WAITING, ("unqueued",), "it is being deleted", ("Dequeued Terminating",)),
     Edge(("queued",), ("reserved",), "a cycle finds room", ("QuotaReserved",)),
     Edge(
         ("queued",), ("parked",), "a cycle refuses it, or one of its shape; the verdict is a Pending where it is news"
@@ -83,6 +89,7 @@ EDGES: Final = (
     Edge(("held",), ("queued", "parked"), "its ClusterQueue starts again", ("Requeued ClusterQueueRestarted",)),
     Edge(("held",), ("queued", "parked"), "it was reactivated", ("Requeued Reactivated",)),
     Edge(("reserved",), ("admitted",), "all checks are ready, or there are none", ("Admitted",)),
+    Edge(("evicting",), ("evicting",), "all checks are ready although it is to give its quota back", ("Admitted",)),
     Edge(("reserved",), WAITING, "its queue stops, or is gone", ("Released Suspended",)),
     Edge(("reserved",), WAITING, "its queue is deleted", ("Released Misconfigured",)),
     Edge(("reserved", "admitted"), ("evicting",), "it is a victim of a preemptor", ("Preempted",)),
@@ -110,24 +117,29 @@ EDGES: Final = (
     ),
     Edge(("admitted",), ("evicting",), "its ClusterQueue is drained", ("Evicted ClusterQueueStopped",)),
     Edge(("admitted",), ("evicting",), "its LocalQueue is drained", ("Evicted LocalQueueStopped",)),
-    Edge(("reserved", "admitted"), ("evicting",), "an object shows Evicted True that was not decided here"),
+    Edge(
+        ("reserved", "admitted"), ("evicting",), "an object shows Evicted True that was not decided here", ("Recorded",)
+    ),
     Edge(("reserved", "admitted"), ("evicting",), "its nodes failed, as an object shows", ("Evicted NodeFailures",)),
-    Edge(("evicting",), ("reserved", "admitted"), "a write took a shown eviction back"),
+    Edge(("evicting",), ("reserved", "admitted"), "a write took a shown eviction back", ("Recorded",)),
     Edge(HOLDING, WAITING, "an object shows that the quota is gone", ("Released", "Requeued")),
     Edge(HOLDING, ("held", "unqueued"), "the same, and something keeps it out of the queue", ("Released",)),
     Edge(("reserved", "admitted"), ("unqueued",), "a larger slice takes over", ("Released WorkloadSliceReplaced",)),
     Edge(("reserved", "admitted"), ("deactivated",), "`spec.active` turns false", ("Evicted Deactivated", "Released")),
     Edge(("evicting",), ("deactivated",), "`spec.active` turns false", ("Released Deactivated",)),
-    Edge(WAITING, ("deactivated",), "`spec.active` turns false", ("Evicted Deactivated",)),
-    Edge(WAITING, ("deactivated",), "the same after an eviction that is still shown"),
+    Edge(WAITING, ("deactivated",), "`spec.active` turns false", ("Evicted Deactivated", "Dequeued Deactivated")),
+    Edge(WAITING, ("deactivated",), "the same after an eviction that is still shown", ("Dequeued Deactivated",)),
+    Edge(("unqueued",), ("deactivated",), "the same while it is being deleted", ("Evicted Deactivated",)),
     Edge(
         WAITING, WAITING, "a check of a waiting workload answers Rejected", ("Evicted DeactivatedDueToAdmissionCheck",)
     ),
     Edge(("deactivated",), WAITING, "`spec.active` turns true"),
     Edge(HOLDING, ("finished",), "Finished turns True", ("Released Finished",)),
-    Edge((*WAITING, "deactivated"), ("finished",), "Finished turns True"),
+    Edge(WAITING, ("finished",), "Finished turns True", ("Dequeued Finished",)),
+    Edge(("unqueued", "deactivated"), ("finished",), "Finished turns True, and that it waits no more was told"),
     Edge(HOLDING, ("unknown",), "it is deleted", ("Released Deleted",)),
-    Edge((*WAITING, "deactivated", "finished"), ("unknown",), "it is deleted"),
+    Edge(WAITING, ("unknown",), "it is deleted", ("Dequeued Deleted",)),
+    Edge(("unqueued", "deactivated", "finished"), ("unknown",), "it is deleted, and that it waits no more was told"),
 )
 
 

@@ -41,6 +41,7 @@ from ledger.victims import Target
 from ledger.workloads import AssignedPodSet, Reservation, SettledClaims, Shortage, Verdict, WorkloadState
 
 if TYPE_CHECKING:
+    from ledger.standings import QueueStanding
     from ledger.state import State
 
 HOLDERS_NAMED = 8
@@ -90,6 +91,22 @@ class Recorder:
                 position=reserved.position,
                 considered=self._passed_over(assignment),
                 claims=list(state.charges.requests) if state.charges is not None else [],
+                **self._head(),
+            )
+        )
+
+    def recorded(self, state: WorkloadState) -> None:
+        reservation = state.reservation
+        assert reservation is not None
+        self._append(
+            decisions.Recorded(
+                workload=reference(state),
+                cluster_queue=reservation.cluster_queue,
+                local_queue=local_queue_reference(state),
+                pod_sets=[self._pod_set(p) for p in reservation.pod_sets],
+                usage=self.amounts(reservation.usage),
+                admitted=reservation.admitted,
+                evicted=state.evicted_reason,
                 **self._head(),
             )
         )
@@ -165,6 +182,9 @@ class Recorder:
                 **self._head(),
             )
         )
+
+    def dequeued(self, state: WorkloadState, reason: str) -> None:
+        self._append(decisions.Dequeued(workload=reference(state), reason=reason, **self._head()))
 
     def pending(self, state: WorkloadState, queue: ClusterQueueNode | None, verdict: Verdict) -> None:
         self._append(
@@ -261,6 +281,20 @@ class Recorder:
                     **self._head(),
                 )
             )
+
+    def queue_changed(self, local_queue: LocalQueueReference | None, standing: QueueStanding) -> None:
+        self._append(
+            decisions.QueueChanged(
+                cluster_queue=standing.cluster_queue,
+                local_queue=local_queue,
+                active=standing.active,
+                reason=standing.reason,
+                message=standing.message,
+                cohort=standing.cohort,
+                flavors=list(standing.flavors),
+                **self._head(),
+            )
+        )
 
     def declared_quota(self, node: Node) -> dict[int, QuotaValues]:
         """What a node declares now, as records show it."""

@@ -143,7 +143,7 @@ class Scheduler:
         self._workloads.leave_queue(state)
         replaced = entry.replaced
         given_up = self._workloads.replace(replaced.state) if replaced is not None else None
-        state.verdict = state.told = None
+        state.verdict = None
         self._state.give(state, reservation)
         cycle.charge(entry)
         self._state.mark_rows(reservation)

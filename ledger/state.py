@@ -50,7 +50,8 @@ class State:
     """Everything the fold knows. `retries` and `touched` name ClusterQueues whose trees the event concerned: first
     retries take effect, then cycles run (design 5). `outside` says that the event is more than a consequence of what
     the ledger decided itself. `watched` are workloads to be looked at for what follows from a change (admission 7),
-    `restarted` those that a queue gets back after its first cycles. `not_ready` hold quota without their pods being
+    `restarted` those that a queue gets back after its first cycles. `moved` and `moved_queues` may stand otherwise than
+    was told (`ledger.standings`); a ClusterQueue is ("", name) there. `not_ready` hold quota without their pods being
     ready; `held_back` is whom the scheduling loop waits to reserve for meanwhile, `kept_waiting` names the trees that
     wait with it (admission 7.5.2)."""
 
@@ -87,6 +88,8 @@ class State:
         self.drift: dict[tuple[str, int], int] = {}
         self.short_of_devices: dict[str, WorkloadState] = {}
         self.told: dict[str, WorkloadState] = {}
+        self.moved: dict[str, WorkloadState] = {}
+        self.moved_queues: set[NAMESPACED_NAME] = set()
         self.watched: dict[str, WorkloadState] = {}
         self.restarted: OrderedDict[str, WorkloadState] = OrderedDict()
         self.not_ready: dict[str, WorkloadState] = {}
@@ -198,6 +201,18 @@ class State:
             if state.held == held:
                 self.restarted[state.uid] = state
 
+    def move_queue(self, cluster_queue: str) -> None:
+        """Whether the queue takes workloads may have changed, and with it where everybody stands who waits there."""
+        self.moved_queues.add(("", cluster_queue))
+        for local_queue in self.local_queues_of.get(cluster_queue, ()):
+            self.move_local_queue(local_queue)
+
+    def move_local_queue(self, key: NAMESPACED_NAME) -> None:
+        self.moved_queues.add(key)
+        for state in self.by_local_queue.get(key, {}).values():
+            if state.reservation is None:
+                self.moved[state.uid] = state
+
     # Waiting workloads
 
     def tell(self, state: WorkloadState, verdict: Verdict) -> None:
@@ -209,7 +224,7 @@ class State:
         """4.1.1, for a workload without reservation."""
         if not workload.spec.active or workload.metadata.deletion_timestamp is not None:
             return False
-        if self.configuration.gate("AdmissionGatedBy") and workload.metadata.annotations.get(_GATED_BY):
+        if self.admission_gate(workload):
             return False
         for held in workload.status.conditions:
             if held.type == "Finished" and held.status == "True":
@@ -219,6 +234,10 @@ class State:
             if held.type == "WaitingForReplacementPods" and held.status == "True":
                 return False
         return True
+
+    def admission_gate(self, workload: Workload) -> str:
+        """What holds the workload back until it is taken off the annotation (4.1.1)."""
+        return workload.metadata.annotations.get(_GATED_BY, "") if self.configuration.gate("AdmissionGatedBy") else ""
 
     def is_waiting(self, state: WorkloadState) -> bool:
         """Whether a workload without reservation still wants one."""
@@ -431,6 +450,7 @@ class State:
     def give(self, state: WorkloadState, reservation: Reservation) -> None:
         """The workload holds this reservation from now on, known to whoever asks for the queue's holders."""
         state.reservation = reservation
+        state.told = None
         state.withdrawn_at = state.requeue_order = None
         self.watched[state.uid] = state
         self.note_readiness(state)

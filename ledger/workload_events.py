@@ -30,6 +30,9 @@ DECIDED_ELSEWHERE = frozenset({"NodeFailures", "FlavorMigration", "DeactivatedDu
 RELEASED_INTO_QUEUE = frozenset({"", "Preempted", "NodeFailures"})
 """7.4.2: evictions after which a workload is back in its queue as soon as its quota is."""
 
+AFTER_A_RELEASE = ("PendingEvaluation", "")
+"""7.4.2: what a `Released` says of a workload that waits on."""
+
 
 class WorkloadEvents:
     """Applies one Workload object at a time to the state."""
@@ -64,6 +67,7 @@ class WorkloadEvents:
         held_in = state.reservation.cluster_queue if state.reservation is not None else None
         if state.reservation is not None:
             self._release(state, "Deleted")
+        self._state.moved[state.uid] = state
         self._retry(state, held_in)
         self._sharing.forget(state)
         self._forget(state)
@@ -110,6 +114,7 @@ class WorkloadEvents:
 
     def _end(self, state: WorkloadState, reason: str, *, news: bool) -> None:
         """7.9: finished, or deactivated: out of the queue, quota free at once."""
+        self._state.moved[state.uid] = state
         self.leave_queue(state)
         if reason == "Finished" or not holds_quota(state.workload):
             self._sharing.forget(state)
@@ -129,6 +134,7 @@ class WorkloadEvents:
         reservation = state.reservation
         assert reservation is not None
         self._release(state, reason)
+        state.told = AFTER_A_RELEASE if reason != "Deactivated" else None
         self._wait(state, old)
         if reason == "Preempted" and is_true(old, "Evicted") and is_true(old, "QuotaReserved"):
             self._state.retry_tree_after_victims(reservation.cluster_queue)
@@ -238,6 +244,7 @@ class WorkloadEvents:
             self._recorder.released(replaced.state, given_up, "WorkloadSliceReplaced", given_up.usage)
         self._state.give(state, reservation)
         self._state.charge(state)
+        self._recorder.recorded(state)
         if reservation.admitted:
             self._sharing.admit(state, reservation)
             if settles:
@@ -307,6 +314,8 @@ class WorkloadEvents:
             reservation.admitted = True
         reservation.admitted_at = self._state.now
         self._take_admitted_time(state, reservation)
+        if fact:
+            self._recorder.recorded(state)
         self._sharing.admit(state, reservation)
         self._sharing.settle(state)
 
@@ -401,6 +410,8 @@ class WorkloadEvents:
         if reservation is not None and evicted.reason in DECIDED_ELSEWHERE:
             self._recorder.evicted(state, reservation.cluster_queue, evicted.reason, evicted.message)
         self.mark_evicted(state, evicted.reason)
+        if reservation is not None and evicted.reason not in DECIDED_ELSEWHERE:
+            self._recorder.recorded(state)
 
     def mark_evicted(self, state: WorkloadState, reason: str) -> None:
         """Its quota is on the way back: it is the first of all victims from now on (R2.1.1)."""
@@ -421,6 +432,7 @@ class WorkloadEvents:
         """The eviction was shown, and is gone while the quota is held: a write in between has undone it."""
         state.evicted_at = None
         state.evicted_reason = ""
+        self._recorder.recorded(state)
         queue = self._state.forest.queues.get(reservation.cluster_queue)
         if queue is not None:
             queue.unmark_evicted(state)
@@ -465,6 +477,7 @@ class WorkloadEvents:
 
     def _wait(self, state: WorkloadState, old: Workload | None) -> None:
         """4.5.1 push or update."""
+        self._state.moved[state.uid] = state
         queue = self._state.queue_of(state)
         if state.waiting_in is not None and state.waiting_in is not queue:
             self.leave_queue(state)
@@ -510,6 +523,7 @@ class WorkloadEvents:
             self.end_wait(state)
             self._recorder.requeued(state, queue.name, "LocalQueueRestarted", state.requeue_at)
         self._state.watched[state.uid] = state
+        self._state.moved[state.uid] = state
         state.waiting_in = queue
         state.last_queued_in = state.local_queue
         queue.pending.activate(state)

@@ -1,8 +1,7 @@
 """The status that Kubernetes would show, from decisions alone (objects 2 and 4).
 
 A reader of `quota.decisions` keeps one `Board` for a cluster: what each workload was told last, what each queue holds.
-What decisions do not say is not shown: whether a ClusterQueue is active, pods that are ready, and waiting workloads
-that nobody has looked at yet.
+What decisions do not say is not shown: pods that are ready, and what other controllers write.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class WorkloadStatus:
     admission: Document | None = None
     held: dict[str, dict[str, int]] = field(default_factory=dict)
     requeue_at: str = ""
-    waits: bool = False
+    queued: bool = False
 
     @property
     def holds(self) -> bool:
@@ -62,17 +61,25 @@ class WorkloadStatus:
         return self.conditions.get(kind, {}).get("status") == "True"
 
     def put(self, kind: str, status: bool, reason: str, message: str, at: str) -> None:
-        """A condition; its time moves only when its status does (objects 0.3)."""
-        value = "True" if status else "False"
-        before = self.conditions.get(kind)
-        since = before["lastTransitionTime"] if before is not None and before["status"] == value else _second(at)
-        self.conditions[kind] = {
-            "type": kind,
-            "status": value,
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": since,
+        self.conditions[kind] = _condition(self.conditions.get(kind), kind, status, reason, message, at)
+
+    def wait(self, reason: str, message: str, at: str) -> None:
+        """It holds no quota."""
+        self.put("QuotaReserved", False, reason, message, at)
+        self.put("Admitted", False, "NoReservation", "The workload has no reservation", at)
+
+    def reserve(self, decision: decisions.QuotaReserved | decisions.Recorded, at: str) -> None:
+        """It holds quota."""
+        message = f"Quota reserved in ClusterQueue {decision.cluster_queue}"
+        self.put("QuotaReserved", True, "QuotaReserved", message, at)
+        self.admission = {
+            "clusterQueue": decision.cluster_queue,
+            "podSetAssignments": [
+                {"name": p.name, "flavors": p.flavors, "resourceUsage": p.usage, "count": p.count}
+                for p in decision.pod_sets
+            ],
         }
+        self.queued, self.requeue_at = False, ""
 
     def document(self) -> Document:
         status: Document = {"conditions": [self.conditions[kind] for kind in sorted(self.conditions)]}
@@ -85,11 +92,22 @@ class WorkloadStatus:
 
 
 @dataclass
-class Quota:
-    """The rows of one ClusterQueue, and what its share was last."""
+class QueueStatus:
+    """One ClusterQueue: its rows, in the order of its specification, and what its share was last."""
 
+    active: Document | None = None
     nominal: dict[str, dict[str, int]] = field(default_factory=dict)
+    flavors: list[str] = field(default_factory=list)
+    in_cohort: bool = False
     weighted_share: int | None = None
+
+
+@dataclass
+class LocalQueueStatus:
+    """One LocalQueue and where it leads."""
+
+    active: Document
+    cluster_queue: str
 
 
 @dataclass
@@ -105,10 +123,10 @@ class Board:
 
     def __init__(self) -> None:
         self.workloads: dict[Key, WorkloadStatus] = {}
-        self.queues: dict[str, Quota] = {}
+        self.queues: dict[str, QueueStatus] = {}
+        self.local_queues: dict[Key, LocalQueueStatus] = {}
         self.cohort_shares: dict[str, int] = {}
         self.consumed: dict[Key, Consumed] = {}
-        self.in_cohort: set[str] = set()
         self.binary: set[str] = set()
         """Resources whose amounts are written in binary units."""
 
@@ -116,6 +134,8 @@ class Board:
         match decision:
             case decisions.QuotaReserved():
                 self._reserved(decision)
+            case decisions.Recorded():
+                self._recorded(decision)
             case decisions.Admitted():
                 self._of(decision).put("Admitted", True, "Admitted", "The workload is admitted", decision.at)
             case decisions.Preempted():
@@ -126,12 +146,18 @@ class Board:
                 self._released(decision)
             case decisions.Requeued():
                 self._requeued(decision)
-            case decisions.Pending() | decisions.Inadmissible():
+            case decisions.Pending():
                 self._pending(decision)
+            case decisions.Inadmissible():
+                self._inadmissible(decision)
             case decisions.ShareChanged():
                 self._share(decision)
             case decisions.QuotaChanged():
                 self._quota(decision)
+            case decisions.QueueChanged():
+                self._queue_changed(decision)
+            case decisions.Dequeued():
+                self._dequeued(decision)
 
     # Decisions
 
@@ -141,8 +167,7 @@ class Board:
         known = self.workloads.get(key)
         if known is None or known.uid != workload.uid:
             known = self.workloads[key] = WorkloadStatus(workload.namespace, workload.name, workload.uid)
-        if decision.cluster_queue:
-            known.cluster_queue = decision.cluster_queue
+        known.cluster_queue = getattr(decision, "cluster_queue", "") or known.cluster_queue
         known.local_queue = getattr(decision, "local_queue", None) or known.local_queue
         return known
 
@@ -152,26 +177,29 @@ class Board:
             if state.is_true(kind):
                 previous = f"Previously: {state.conditions[kind]['message']}"
                 state.put(kind, False, "QuotaReserved", previous, decision.at)
-        message = f"Quota reserved in ClusterQueue {decision.cluster_queue}"
-        state.put("QuotaReserved", True, "QuotaReserved", message, decision.at)
-        state.admission = {
-            "clusterQueue": decision.cluster_queue,
-            "podSetAssignments": [
-                {"name": p.name, "flavors": p.flavors, "resourceUsage": p.usage, "count": p.count}
-                for p in decision.pod_sets
-            ],
-        }
+        state.reserve(decision, decision.at)
         state.held = {}
         for pods in decision.pod_sets:
             for resource, flavor in pods.flavors.items():
-                held = state.held.setdefault(flavor, {})
-                text = pods.usage.get(resource, "0")
-                held[resource] = held.get(resource, 0) + _amount(resource, text)
-                if text.endswith("i"):
-                    self.binary.add(resource)
-        state.waits, state.requeue_at = False, ""
-        if decision.borrowed:
-            self.in_cohort.add(decision.cluster_queue)
+                self._hold(state, flavor, resource, pods.usage.get(resource, "0"))
+
+    def _recorded(self, decision: decisions.Recorded) -> None:
+        state = self._of(decision)
+        state.reserve(decision, decision.at)
+        if decision.admitted:
+            state.put("Admitted", True, "Admitted", "The workload is admitted", decision.at)
+        if decision.evicted or state.is_true("Evicted"):
+            state.put("Evicted", bool(decision.evicted), decision.evicted or "QuotaReserved", "", decision.at)
+        state.held = {}
+        for flavor, resources in decision.usage.items():
+            for resource, text in resources.items():
+                self._hold(state, flavor, resource, text)
+
+    def _hold(self, state: WorkloadStatus, flavor: str, resource: str, text: str) -> None:
+        held = state.held.setdefault(flavor, {})
+        held[resource] = held.get(resource, 0) + _amount(resource, text)
+        if text.endswith("i"):
+            self.binary.add(resource)
 
     def _preempted(self, decision: decisions.Preempted) -> None:
         state = self._of(decision)
@@ -203,24 +231,39 @@ class Board:
             again = evicted["reason"] in ("Preempted", "NodeFailures")
             state.put("Requeued", again, evicted["reason"], message, decision.at)
         reason = decision.reason if decision.reason in ("Suspended", "Misconfigured") else PENDING_EVALUATION
-        state.put("QuotaReserved", False, reason, message, decision.at)
-        state.put("Admitted", False, "NoReservation", "The workload has no reservation", decision.at)
+        state.wait(reason, message, decision.at)
         state.admission = None
-        state.waits = decision.reason != "Deactivated"
+        state.queued = decision.reason != "Deactivated"
 
     def _requeued(self, decision: decisions.Requeued) -> None:
         state = self._of(decision)
         state.requeue_at = decision.not_before
         message = _REQUEUED.get(decision.reason) or state.conditions.get("Evicted", {}).get("message", "")
         state.put("Requeued", not decision.not_before, decision.reason, message, decision.at)
-        state.waits = True
+        state.queued = True
 
-    def _pending(self, decision: decisions.Pending | decisions.Inadmissible) -> None:
+    def _dequeued(self, decision: decisions.Dequeued) -> None:
         state = self._of(decision)
-        reason = decision.reason if isinstance(decision, decisions.Pending) else "Misconfigured"
-        state.put("QuotaReserved", False, reason, decision.message, decision.at)
-        state.put("Admitted", False, "NoReservation", "The workload has no reservation", decision.at)
-        state.waits = True
+        state.queued = False
+        if decision.reason == "Deleted":
+            del self.workloads[state.namespace, state.name]
+        elif decision.reason == FINISHED:
+            state.put(FINISHED, True, FINISHED, "", decision.at)
+        elif decision.reason == "Deactivated":
+            state.wait("Deactivated", "The workload is deactivated", decision.at)
+
+    def _pending(self, decision: decisions.Pending) -> None:
+        """One that is new has no condition until there is something to say (objects 2.2)."""
+        state = self._of(decision)
+        state.queued = bool(decision.cluster_queue)
+        if decision.reason != PENDING_EVALUATION or state.conditions:
+            state.wait(decision.reason, decision.message, decision.at)
+
+    def _inadmissible(self, decision: decisions.Inadmissible) -> None:
+        """Dra section 12: what cannot be charged is in no queue."""
+        state = self._of(decision)
+        state.queued = False
+        state.wait("Misconfigured", decision.message, decision.at)
 
     def _share(self, decision: decisions.ShareChanged) -> None:
         if decision.local_queue is not None:
@@ -230,7 +273,6 @@ class Board:
             self.cohort_shares[decision.cohort] = decision.weighted_share
         else:
             self._queue(decision.cluster_queue).weighted_share = decision.weighted_share
-            self.in_cohort.add(decision.cluster_queue)
 
     def _quota(self, decision: decisions.QuotaChanged) -> None:
         if not decision.cluster_queue:
@@ -244,8 +286,27 @@ class Board:
         if not nominal.get(decision.flavor):
             nominal.pop(decision.flavor, None)
 
-    def _queue(self, name: str) -> Quota:
-        return self.queues.setdefault(name, Quota())
+    def _queue_changed(self, decision: decisions.QueueChanged) -> None:
+        if decision.local_queue is not None:
+            self._local_queue_changed((decision.local_queue.namespace, decision.local_queue.name), decision)
+        elif decision.reason == "Deleted":
+            self.queues.pop(decision.cluster_queue, None)
+        else:
+            queue = self._queue(decision.cluster_queue)
+            queue.active = _active(queue.active, decision)
+            queue.flavors, queue.in_cohort = decision.flavors, bool(decision.cohort)
+
+    def _local_queue_changed(self, key: Key, decision: decisions.QueueChanged) -> None:
+        before = self.local_queues.get(key)
+        if decision.reason == "Deleted":
+            self.local_queues.pop(key, None)
+            self.consumed.pop(key, None)
+        else:
+            active = _active(before.active if before is not None else None, decision)
+            self.local_queues[key] = LocalQueueStatus(active, decision.cluster_queue)
+
+    def _queue(self, name: str) -> QueueStatus:
+        return self.queues.setdefault(name, QueueStatus())
 
     # Statuses
 
@@ -259,12 +320,11 @@ class Board:
         if queue is None:
             return None
         of_queue = [state for state in self.workloads.values() if state.cluster_queue == name]
-        status = _counts(of_queue)
-        borrows = name in self.in_cohort
+        status = _counts(queue.active, of_queue)
         for title, held in _tables(of_queue):
             status[title] = [
-                {"name": flavor, "resources": [self._row(r, held, flavor, rows[r], borrows) for r in sorted(rows)]}
-                for flavor, rows in sorted(queue.nominal.items())
+                {"name": f, "resources": [self._row(r, held, f, rows[r], queue.in_cohort) for r in sorted(rows)]}
+                for f, rows in _in_order(queue)
             ]
         if queue.weighted_share is not None:
             status["fairSharing"] = {"weightedShare": queue.weighted_share}
@@ -273,25 +333,26 @@ class Board:
     def local_queue(self, namespace: str, name: str) -> Document | None:
         """Objects 4.3: the same without `borrowed`."""
         key = (namespace, name)
+        local = self.local_queues.get(key)
+        if local is None:
+            return None
         of_queue = [
             state
             for state in self.workloads.values()
             if state.local_queue is not None and (state.local_queue.namespace, state.local_queue.name) == key
         ]
-        if not of_queue and key not in self.consumed:
-            return None
-        status = _counts(of_queue)
-        target = max((state.cluster_queue for state in of_queue), default="")
-        nominal = self.queues[target].nominal if target in self.queues else {}
+        status = _counts(local.active, of_queue)
+        queue = self.queues.get(local.cluster_queue, QueueStatus())
         for title, held in _tables(of_queue):
             status[title] = [
-                {"name": flavor, "resources": [self._row(r, held, flavor, None) for r in sorted(rows)]}
-                for flavor, rows in sorted(nominal.items())
+                {"name": f, "resources": [self._row(r, held, f, None) for r in sorted(rows)]}
+                for f, rows in _in_order(queue)
             ]
         consumed = self.consumed.get(key)
         if consumed is not None:
             told = {"consumedResources": consumed.resources, "lastUpdate": consumed.at}
-            status["fairSharing"] = {"admissionFairSharingStatus": told}
+            # Kueue computes no share of a LocalQueue, and its API writes the 0.
+            status["fairSharing"] = {"admissionFairSharingStatus": told, "weightedShare": 0}
         return _document("LocalQueue", {"name": name, "namespace": namespace}, status)
 
     def cohort(self, name: str) -> Document | None:
@@ -341,10 +402,27 @@ def _document(kind: str, metadata: Document, status: Document) -> Document:
     return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "status": status}
 
 
-def _counts(workloads: Iterable[WorkloadStatus]) -> Document:
+def _condition(before: Document | None, kind: str, status: bool, reason: str, message: str, at: str) -> Document:
+    """Its time moves only when its status does (objects 0.3)."""
+    value = "True" if status else "False"
+    since = before["lastTransitionTime"] if before is not None and before["status"] == value else _second(at)
+    return {"type": kind, "status": value, "reason": reason, "message": message, "lastTransitionTime": since}
+
+
+def _active(before: Document | None, decision: decisions.QueueChanged) -> Document:
+    return _condition(before, "Active", decision.active, decision.reason, decision.message, decision.at)
+
+
+def _in_order(queue: QueueStatus) -> list[tuple[str, dict[str, int]]]:
+    """Flavors as the specification lists them, those of a log without that order by name."""
+    return [(name, queue.nominal[name]) for name in queue.flavors or sorted(queue.nominal) if name in queue.nominal]
+
+
+def _counts(active: Document | None, workloads: Iterable[WorkloadStatus]) -> Document:
     states = list(workloads)
     return {
-        "pendingWorkloads": sum(state.waits and not state.holds for state in states),
+        "conditions": [] if active is None else [active],
+        "pendingWorkloads": sum(state.queued and not state.holds for state in states),
         "reservingWorkloads": sum(state.holds for state in states),
         "admittedWorkloads": sum(state.admitted for state in states),
     }

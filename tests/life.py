@@ -138,7 +138,7 @@ class Life(World):
         self.objects[key] = target
 
 
-TOLD_ONLY = ("QuotaChanged", "ShareChanged", "QueueChanged", "Pending", "Dequeued")
+TOLD_ONLY = ("QuotaChanged", "ShareChanged", "QueueChanged", "Pending", "Dequeued", "Recorded")
 """Decisions that tell how things stand and move nobody."""
 
 

@@ -13,15 +13,19 @@ from topics.quota_rows import QuotaRow
 
 _STYLES = {
     "QuotaReserved": "green",
+    "Recorded": "green",
     "Admitted": "bold green",
     "Preempted": "bold red",
     "Evicted": "red",
     "Released": "cyan",
     "Requeued": "yellow",
+    "Dequeued": "dim",
     "Pending": "yellow",
     "Inadmissible": "magenta",
     "ShareChanged": "dim",
     "QuotaChanged": "blue",
+    "QueueChanged": "blue",
+    "Settled": "cyan",
 }
 _WIDEST_TYPE = max(len(name) for name in _STYLES)
 
@@ -38,14 +42,22 @@ def decision_line(value: bytes, *, with_cluster: bool = True) -> Text:
     workload = decision.get("workload")
     if isinstance(workload, dict):
         line.append(f"{workload.get('namespace', '')}/{workload.get('name', '')}", style="bold")
-    for name in ("clusterQueue", "cohort"):
-        if decision.get(name):
-            line.append(f"  {decision[name]}" if workload or name == "cohort" else str(decision[name]))
+    for name in _places(decision):
+        line.append(f"  {name}" if workload else name)
     detail = _detail(kind, decision)
     if detail:
         line.append("  ")
         line.append(detail, style="dim" if kind == "ShareChanged" else "")
     return line
+
+
+def _places(decision: Mapping[str, Any]) -> list[str]:
+    """What a decision is about besides a workload: the one queue or cohort, first the smallest."""
+    local = decision.get("localQueue")
+    if isinstance(local, dict) and not decision.get("workload"):
+        return [f"{local.get('namespace', '')}/{local.get('name', '')}"]
+    found = decision.get("clusterQueue") or decision.get("cohort")
+    return [str(found)] if found else []
 
 
 def quota_table(rows: Sequence[QuotaRow]) -> Table:
@@ -70,6 +82,9 @@ def _detail(kind: str, decision: Mapping[str, Any]) -> str:
     if kind == "QuotaReserved":
         borrowed = _amounts(decision.get("borrowed") or {})
         return _pod_sets(decision.get("podSets") or ()) + (f"; borrowed {borrowed}" if borrowed else "")
+    if kind == "Recorded":
+        told = [word for word in ("admitted" if decision.get("admitted") else "", decision.get("evicted")) if word]
+        return "; ".join([_pod_sets(decision.get("podSets") or ()), *map(str, told)])
     if kind == "Released":
         return f"{decision.get('reason', '')}: {_amounts(decision.get('usage') or {})}"
     if kind == "Preempted":
@@ -85,6 +100,10 @@ def _detail(kind: str, decision: Mapping[str, Any]) -> str:
     if kind == "QuotaChanged":
         where = "/".join(str(decision[name]) for name in ("flavor", "resource") if decision.get(name))
         return f"{where}: {_quota(decision.get('before'))} -> {_quota(decision.get('after'))}"
+    if kind == "QueueChanged":
+        state = "active" if decision.get("active") else "inactive"
+        leads_to = f" to {decision.get('clusterQueue', '')}" if decision.get("localQueue") else ""
+        return f"{state}{leads_to}, {decision.get('reason', '')}: {decision.get('message', '')}".rstrip(": ")
     if kind == "Pending" and decision.get("missing"):
         missing = ", ".join(
             f"{each.get('missing')} {each.get('resource')} missing on {each.get('flavor')}"

@@ -34,9 +34,11 @@ def test_every_type_of_decision_is_listed() -> None:
 
 
 def test_the_decision_that_is_shown_is_the_one_that_is_made() -> None:
-    (shown,) = re.findall(r'^\{"type":"Preempted".*\}$', README, re.MULTILINE)
+    ((number, shown),) = re.findall(
+        r'^\$ sed -n (\d+)p decisions.jsonl\n(\{"type":"Preempted".*\})$', README, re.MULTILINE
+    )
     decisions = quota_ledger("replay", EXAMPLE, "--quiet", folder=ROOT).stdout.decode().splitlines()
-    assert decisions[9] == shown
+    assert decisions[int(number) - 1] == shown
 
 
 def test_the_session_lists_the_decisions_of_the_example_in_their_order() -> None:

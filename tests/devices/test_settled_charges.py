@@ -212,7 +212,8 @@ def test_in_a_list_everything_is_settled_at_its_end_whatever_comes_first() -> No
     world = DeviceWorld("counter-unified", quota=MEMORY)
     world.apply(build.event("SYNC_BEGIN", cluster=world.cluster) | {"kinds": []})
     assert world.allocate("any-x", SMALL) == []
-    assert world.add(fact("any", usage="79Gi")) == []
+    (recorded,) = world.add(fact("any", usage="79Gi"))
+    assert recorded["usage"] == {"f": {"gpu.memory": "79Gi"}}
     assert world.publish(A100) == []
     (settled,) = world.apply(build.event("SYNC_END", cluster=world.cluster) | {"kinds": []})
     assert figures(settled)[2] == {"gpu.memory": "-71168Mi"}

@@ -87,6 +87,9 @@ def test_recordings_take_every_decided_edge_that_a_cluster_without_deletions_can
     named = {decision for edge in EDGES for decision in edge.decisions}
     missing = {name for name in named if not any(decision.startswith(name) for decision in taken)}
     assert missing == {
+        "Dequeued Deactivated",
+        "Dequeued Deleted",
+        "Dequeued Finished",
         "Evicted NodeFailures",
         "Released Deleted",
         "Released Suspended",

@@ -79,7 +79,8 @@ def test_t92_a_reservation_waits_until_all_pods_are_ready_and_everything_with_it
     assert steps(life.job("x")) == ["Reserved x"]
     decided = life.submit(build.workload("a", "b", requests={"nvidia.com/gpu": 1}))
     assert [(d["type"], d["reason"]) for d in decided] == [("Pending", "WaitingForPodsReady")]
-    assert life.submit(build.workload("b", "c", requests={"nvidia.com/gpu": 1})) == []
+    decided = life.submit(build.workload("b", "c", requests={"nvidia.com/gpu": 1}))
+    assert [(d["type"], d["reason"]) for d in decided] == [("Pending", "PendingEvaluation")]
     assert steps(life.pods("x", True)) == ["Reserved a", "Admitted a"]
     assert life.reasons() == {"b": "WaitingForPodsReady"}
     assert steps(life.pods("a", True)) == ["Reserved b", "Admitted b"]

@@ -42,15 +42,18 @@ def test_what_is_written_down_is_what_is_generated(tmp_path: Path, capsys: pytes
 def test_the_list_of_decision_types_is_closed() -> None:
     assert [kind.__name__ for kind in DECISION_TYPES] == [
         "QuotaReserved",
+        "Recorded",
         "Admitted",
         "Preempted",
         "Evicted",
         "Released",
         "Requeued",
+        "Dequeued",
         "Pending",
         "Inadmissible",
         "ShareChanged",
         "QuotaChanged",
+        "QueueChanged",
         "Settled",
     ]
     assert len(decisions_schema()["oneOf"]) == len(DECISION_TYPES)
