@@ -43,6 +43,7 @@ NO_DEVICES = "NoDevices"
 NAMESPACE_MISMATCH = "NamespaceMismatch"
 GENERIC = ""
 
+PENDING = "PendingEvaluation"
 WAITING_FOR_QUOTA = "WaitingForQuota"
 WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
 
@@ -558,9 +559,10 @@ class Cycle:
         message = f"an equivalent workload, {state.namespace}/{state.name}, was refused"
         shared = Verdict(verdict.reason, message, verdict.shortages, verdict.passed_over)
         for member in queue.pending.park_shape(state.shape, shared):
-            # 7.3: what fails a check of nomination keeps that as its reason.
-            if member is not state and self._around.refuse(queue, member) is None:
-                member.verdict = shared
+            if member is not state:
+                # 7.3: what is misconfigured has that as its reason; failed checks do not come before the shape's.
+                refusal = self._around.refuse(queue, member)
+                member.verdict = shared if refusal is None or refusal[0].reason == PENDING else refusal[0]
                 self.told.append(member)
 
     def scans(self) -> tuple[Scans, Scans]:

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 
 from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
-from ledger.cycle import GENERIC, NAMESPACE_MISMATCH, Cycle, CycleRules, Preempting, Reserved, Scans, Surroundings
+from ledger.cycle import (
+    GENERIC,
+    NAMESPACE_MISMATCH,
+    PENDING,
+    Cycle,
+    CycleRules,
+    Preempting,
+    Reserved,
+    Scans,
+    Surroundings,
+)
 from ledger.device_room import DeviceRoom
 from ledger.fair_preemption import almost_common_ancestors
 from ledger.loops import PreemptionHistory
@@ -177,7 +187,7 @@ class Scheduler:
     def _refuse(self, queue: ClusterQueueNode, state: WorkloadState) -> tuple[Verdict, str] | None:
         """5.2: the first check that the head does not pass, and its requeue reason."""
         if any(check.state in ("Retry", "Rejected") for check in self._state.live_checks(state)):
-            return Verdict("PendingEvaluation", "the workload has failed admission checks"), GENERIC
+            return Verdict(PENDING, "the workload has failed admission checks"), GENERIC
         if queue.tree.cyclic:
             return Verdict("Suspended", f"ClusterQueue {queue.name} is inactive: its cohorts run in a circle"), GENERIC
         if state.namespace not in self._state.namespaces:

@@ -386,3 +386,14 @@ def test_a_queue_that_starts_again_does_not_end_the_delay_of_a_check() -> None:
     assert told["notBefore"] == build.moment(1115)
     assert steps(life.tick(1114)) == []
     assert steps(life.tick(1115)) == ["Requeued w BackoffFinished", "Reserved w"]
+
+
+def test_a_workload_with_a_failed_check_is_parked_and_told_with_its_shape() -> None:
+    """7.3: the reason of the shape comes after misconfiguration, not after failed checks; nobody waits untold."""
+    life = world()
+    like = [build.workload(name, "a", requests={GPU: 7}, created=number) for number, name in enumerate(("w", "failed"))]
+    answered = {"name": "k1", "state": "Retry", "message": "", "lastTransitionTime": build.moment(100)}
+    like[1]["status"] = {"admissionChecks": [answered]}
+    life.at(1001).submit(*like)
+    assert life.parked() == {"a": ["failed", "w"]}
+    assert life.reasons() == dict.fromkeys(("failed", "w"), "ExceedsMaxQuota")
