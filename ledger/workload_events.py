@@ -186,7 +186,8 @@ class WorkloadEvents:
             where = reservation.cluster_queue if reservation is not None else ""
             self._recorder.evicted(state, where, reason, "The workload is deactivated")
         if reservation is not None and not state.held:
-            state.held = state.evicted_reason if state.is_evicted else reason
+            left_for = state.evicted_reason if state.is_evicted else reason
+            state.held = "" if left_for in RELEASED_INTO_QUEUE else left_for
         state.requeue_at = None
         state.requeue_count = 0
 

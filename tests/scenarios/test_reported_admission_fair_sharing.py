@@ -391,3 +391,61 @@ def test_no_sample_is_taken_of_what_is_gone(gone: str) -> None:
     timed_out = (1_767_225_600 + 1000 + 10_000 * HOUR) * SECOND
     assert life.ledger.next_deadline() == timed_out
     assert life.tick(5000) == []
+
+
+def test_only_what_the_queue_covers_is_charged_where_the_rest_is_ignored() -> None:
+    """R7.12: with undeclared resources ignored, the penalty is of the covered ones."""
+    block = {"usageHalfLifeTime": "600s", "usageSamplingInterval": "300s"}
+    life = Life(rules="ledger", admissionFairSharing=block, resources={"quotaCheckStrategy": "IgnoreUndeclared"})
+    life.check("k1")
+    life.queue("a", 4, fair=True, checks=[{"name": "k1"}])
+    assert steps(life.submit(build.workload("w", "a", requests={GPU: 2, "cpu": 64}))) == ["Reserved w"]
+    assert list(account(life, "a").penalties["w"]) == [GPU]
+
+
+def test_the_order_of_victims_follows_the_scope_as_it_is_now() -> None:
+    """R7.22: usage counts for victims only while the ClusterQueue is usage-based."""
+    for leaves, expected in ((False, "u3"), (True, "u2")):
+        life = world(6, within="LowerPriority")
+        life.at(1000).job("u1", 2, queue="x", priority=3)
+        life.at(1001).job("u2", 2, queue="y", priority=1)
+        life.at(1002).job("u3", 2, queue="x", priority=2)
+        if leaves:
+            queue = life.cluster_queue("a")
+            del queue["spec"]["admissionScope"]
+            life.at(1003).change(queue)
+        assert steps(life.at(1004).job("in", 2, queue="a", priority=9)) == [f"Preempted {expected} InClusterQueue"]
+
+
+def test_s81_a_local_queue_without_weight_comes_last_and_several_fall_back_to_the_usual_order() -> None:
+    life = world(2)
+    life.add(local_queue("none", weight="0"), local_queue("nil", weight="0"))
+    life.at(1000).job("x0", 2, queue="x")
+    life.at(1001).job("old", 2, queue="none", created=1)
+    life.at(1002).job("high", 2, queue="nil", priority=1, created=2)
+    life.at(1003).job("x1", 2, queue="x", created=3)
+    order = []
+    for name in ("x0", "x1", "high"):
+        life.finish(name)
+        order.append(life.admitted_last())
+    assert order == ["x1", "high", "old"]
+
+
+def test_usage_picks_the_heads_and_shares_order_them() -> None:
+    """R7.20: with fair sharing too, each queue offers its least used LocalQueue, then the tournament decides."""
+    block = {"usageHalfLifeTime": "600s", "usageSamplingInterval": "300s"}
+    life = Life(rules="ledger", strategies=["LessThanOrEqualToFinalShare"], admissionFairSharing=block)
+    life.add(build.flavor("f1"), build.cohort("k", build.group(f1=[build.quota(GPU, 4)])))
+    for name in "ab":
+        queue = build.cluster_queue(name, build.group(f1=[build.quota(GPU, 0)]), cohort="k")
+        queue["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+        life.add(queue, build.local_queue(name), build.local_queue(f"{name}-too", name))
+    life.at(1000).job("a0", 2, queue="a")
+    life.at(1001).job("b0", 2, queue="b")
+    life.at(1002).job("a1", 2, queue="a", priority=9)
+    life.at(1003).job("a2", 2, queue="a-too")
+    life.at(1004).job("b1", 2, queue="b-too")
+    life.at(1005).finish("b0")
+    assert life.admitted_last() == "b1", "b holds nothing and comes first"
+    life.at(1006).finish("a0")
+    assert life.admitted_last() == "a2", "in a the LocalQueue that used nothing, whatever the priority"

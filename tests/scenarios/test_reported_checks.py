@@ -381,8 +381,9 @@ def test_a_queue_that_starts_again_does_not_end_the_delay_of_a_check() -> None:
     life.at(1015).answer("w", k1=("Retry", 100))
     assert steps(life.at(1020).stop("ClusterQueue", "a", "HoldAndDrain")) == ["Evicted w ClusterQueueStopped"]
     life.at(1021).give_back("w")
-    [told] = life.at(1030).stop("ClusterQueue", "a", "None")
-    assert (told["type"], told["reason"]) == ("Requeued", "ClusterQueueRestarted")
+    decided = life.at(1030).stop("ClusterQueue", "a", "None")
+    [told] = [decision for decision in decided if decision["type"] == "Requeued"]
+    assert told["reason"] == "ClusterQueueRestarted"
     assert told["notBefore"] == build.moment(1115)
     assert steps(life.tick(1114)) == []
     assert steps(life.tick(1115)) == ["Requeued w BackoffFinished", "Reserved w"]

@@ -314,3 +314,28 @@ def test_a_pod_of_its_own_is_not_taken_back(reason: str) -> None:
     assert steps(life.at(1010).change(target)) == [f"Released w {reason}"]
     assert steps(life.tick(9000)) == []
     assert life.parked() == {"a": ["w"]}
+
+
+def test_a_victim_that_is_deactivated_and_comes_back_waits_for_nothing() -> None:
+    """7.4.2: after a preemption nobody has to say that it may be queued; a deactivation in between changes nothing."""
+    life = Life("a(4 W=LP)")
+    life.at(1000).job("w", 4)
+    life.at(1001).job("in", 4, priority=5)
+    life.at(1002).activate("w", False)
+    target = life.copy("w")
+    target["spec"]["active"] = True
+    target["status"] = {"conditions": [build.condition("QuotaReserved", False, "PendingEvaluation", 1003)]}
+    life.at(1003).change(target)
+    assert steps(life.at(1004).finish("in")) == ["Released in Finished", "Reserved w", "Admitted w"]
+
+
+def test_a_local_queue_that_starts_again_looks_at_no_backoff() -> None:
+    """4.1.4, a quirk of the reference: what a LocalQueue brings goes to the heap, and may be reserved."""
+    life = Life("a(4)", waitForPodsReady={"timeout": "100s"})
+    life.at(1000).job("w", 4)
+    life.tick(1100)
+    life.at(1101).give_back("w")
+    life.at(1110).stop("LocalQueue", "a", "Hold")
+    assert steps(life.at(1120).stop("LocalQueue", "a", "None")) == ["Reserved w", "Admitted w"]
+    assert steps(life.tick(1160)) == []
+    assert steps(life.tick(1220)) == ["Evicted w PodsReadyTimeout"]

@@ -37,6 +37,7 @@ class TimerWatch:
             self._observe(event)
         for decision in decisions:
             self._strike(ledger, decision)
+        admission_was_open(ledger, events, decisions)
         nothing_is_overdue(ledger)
         everybody_has_a_timer(ledger)
 
@@ -70,6 +71,21 @@ class TimerWatch:
             if uid in self._ended:
                 raise Broken("a backoff ends once", decision)
             self._ended.add(uid)
+
+
+def admission_was_open(ledger: Ledger, events: list[Decision], decisions: list[Decision]) -> None:
+    """7.5.2: whoever was given quota was so while the pods of all others were ready."""
+    if not ledger.state.blocks_admission() or len(events) > 1:
+        return
+    target = events[0]["object"] if events else {"kind": ""}
+    if target["kind"] == "Configuration":
+        return
+    told = target.get("metadata", {}).get("uid", "")
+    given = {d["workload"]["uid"] for d in decisions if d["type"] == "QuotaReserved"}
+    holders = {uid: w for uid, w in ledger.state.not_ready.items() if w.reservation is not None and uid != told}
+    held = given & holders.keys()
+    if held and (len(held) > 1 or holders.keys() - given):
+        raise Broken("admission waits until pods are ready", (sorted(given), sorted(holders)))
 
 
 def nothing_is_overdue(ledger: Ledger) -> None:
@@ -154,6 +170,9 @@ def everybody_held_will_be_let_go(ledger: Ledger) -> None:
                 raise Broken("who is held has a reason", workload.key)
             if workload.held in BACKOFFS:
                 raise Broken("a backoff without an end has ended", workload.key)
+            requeued = condition(workload.workload, "Requeued")
+            if workload.held in ("Preempted", "NodeFailures") and (requeued is None or requeued.status != "False"):
+                raise Broken("a victim waits for nothing", workload.key)
             local = state.local_queues.get(workload.local_queue)
             stopped = queue.source.spec.stop_policy != "None"
             if workload.held == "ClusterQueueStopped" and not stopped:
