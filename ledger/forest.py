@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
 
 from ledger.cluster_queue import ClusterQueueNode, fair_weight, take_flavor_quota
+from ledger.loops import PreemptionHistory
 from ledger.objects.cohort import Cohort
-from ledger.tree import CohortNode, FlavorResources, Node, Tree
+from ledger.tree import NO_TREE, CohortNode, FlavorResources, Node, Tree, ancestors
 
 
 class Forest:
-    """All nodes of one cluster by name. Every change rebuilds the trees it touches, and only those (3.2.5)."""
+    """All nodes of one cluster by name. Every change rebuilds the trees it touches, and only those (3.2.5), but for a
+    ClusterQueue that is new in a tree: the first list of a cluster brings them one by one."""
 
     def __init__(self) -> None:
         self.cohorts: dict[str, CohortNode] = {}
@@ -23,10 +26,14 @@ class Forest:
         parent = self._cohort(queue.cohort_name) if queue.cohort_name else None
         if before is not None and before is not parent:
             del before.child_queues[name]
+        is_new = queue.tree is NO_TREE
         queue.parent = parent
         if parent is not None:
             parent.child_queues[name] = queue
-        self._rebuild((queue, before))
+        if is_new and parent is not None and parent.tree is not NO_TREE and not parent.tree.cyclic:
+            _grow(parent, queue)
+        else:
+            self._rebuild((queue, before))
 
     def remove_queue(self, name: str) -> None:
         queue = self.queues.pop(name)
@@ -106,11 +113,23 @@ def _top_of(node: Node) -> tuple[Node, list[CohortNode]]:
     return walked[-1], []
 
 
+def _grow(parent: CohortNode, queue: ClusterQueueNode) -> None:
+    """What a rebuild would give where one new ClusterQueue came below a cohort."""
+    tree = parent.tree
+    queue.tree, queue.path = tree, (queue, *parent.path)
+    queue.take_quota_as_subtree()
+    insort(tree.queues, queue, key=lambda other: other.name)
+    parent.add_child(queue)
+    for cohort in ancestors(parent):
+        cohort.sum_children()
+    tree.forget_answers()
+
+
 def _layout(top: Node, circle: list[CohortNode]) -> Tree:
     """A tree over everything below `top` (and the circle), parents before children, names ascending."""
     tree = Tree(top.name, None if circle else top, cyclic=bool(circle))
-    cycles = [0]
-    _place(top, (), tree, cycles)
+    before: dict[int, Tree] = {}
+    _place(top, (), tree, before)
     waiting = [*circle] if circle else ([top] if isinstance(top, CohortNode) else [])
     placed: set[CohortNode] = set()
     while waiting:
@@ -120,21 +139,34 @@ def _layout(top: Node, circle: list[CohortNode]) -> Tree:
         placed.add(cohort)
         tree.cohorts.append(cohort)
         above = () if circle else (cohort.parent.path if cohort.parent is not None else ())
-        _place(cohort, above, tree, cycles)
+        _place(cohort, above, tree, before)
         for name in sorted(cohort.child_queues):
             queue = cohort.child_queues[name]
-            _place(queue, () if circle else cohort.path, tree, cycles)
+            _place(queue, () if circle else cohort.path, tree, before)
             tree.queues.append(queue)
         waiting.extend(cohort.child_cohorts[name] for name in sorted(cohort.child_cohorts))
     if isinstance(top, ClusterQueueNode):
         tree.queues.append(top)
     tree.queues.sort(key=lambda queue: queue.name)
-    tree.cycle = max(cycles)
+    tree.cycle = max(earlier.cycle for earlier in before.values())
+    tree.history = _stopped_in(before.values())
     return tree
 
 
-def _place(node: Node, above: tuple[Node, ...], tree: Tree, cycles: list[int]) -> None:
-    cycles.append(node.tree.cycle)
+def _stopped_in(trees: Iterable[Tree]) -> PreemptionHistory | None:
+    """Whoever was stopped in these trees waits for a change from outside, and another tree is one."""
+    stopped = [state for tree in trees if tree.history is not None for state in tree.history.parked]
+    if not stopped:
+        return None
+    history = PreemptionHistory()
+    history.parked = stopped
+    return history
+
+
+def _place(node: Node, above: tuple[Node, ...], tree: Tree, before: dict[int, Tree]) -> None:
+    """Into the tree; `before` gathers the trees that its nodes were in."""
+    if node.tree is not tree:
+        before[id(node.tree)] = node.tree
     node.tree = tree
     node.path = (node, *above)
     node.potential_known = {}

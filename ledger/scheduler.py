@@ -228,6 +228,7 @@ class Scheduler:
                 state.stopped_loop = False
                 if state.waiting_in is not None and state.place == HELD and self._state.backoff_expired(state):
                     state.waiting_in.pending.activate(state)
+                    self._state.touched.add(state.waiting_in.name)
 
 
 def rules_of(configuration: Configuration) -> CycleRules:

@@ -65,7 +65,7 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parent: CohortNode | None = None
-        self.tree: Tree = _NO_TREE
+        self.tree: Tree = NO_TREE
         self.path: tuple[Node, ...] = (self,)
         self.nominal: dict[int, int] = {}
         self.borrowing_limit: dict[int, int] = {}
@@ -114,15 +114,22 @@ class CohortNode(Node):
 
     def sum_children(self) -> None:
         """3.2.2 and 3.3.1 from the children, which must be up to date."""
-        subtree, usage = dict(self.nominal), dict[int, int]()
+        self.subtree, self.usage = dict(self.nominal), {}
         for child in (*self.child_cohorts.values(), *self.child_queues.values()):
-            local = child.local
-            for fr, quota in child.subtree.items():
-                subtree[fr] = add(subtree.get(fr, 0), subtract(quota, local.get(fr, 0)))
-            for fr, used in child.usage.items():
-                usage[fr] = add(usage.get(fr, 0), max(0, subtract(used, local.get(fr, 0))))
-        self.subtree, self.usage = subtree, usage
+            self._count_in(child)
         self.know_local()
+
+    def add_child(self, child: Node) -> None:
+        """The same sums after a child came that is up to date: they do not depend on the order."""
+        self._count_in(child)
+        self.know_local()
+
+    def _count_in(self, child: Node) -> None:
+        subtree, usage, local = self.subtree, self.usage, child.local
+        for fr, quota in child.subtree.items():
+            subtree[fr] = add(subtree.get(fr, 0), subtract(quota, local.get(fr, 0)))
+        for fr, used in child.usage.items():
+            usage[fr] = add(usage.get(fr, 0), max(0, subtract(used, local.get(fr, 0))))
 
 
 class Tree:
@@ -146,12 +153,21 @@ class Tree:
         self.history: PreemptionHistory | None = None
 
     def recompute(self) -> None:
-        """3.2.5: S and U of every cohort bottom-up from scratch; every ClusterQueue's generation grows (5.5.3)."""
+        """3.2.5: S and U of every cohort bottom-up from scratch."""
         for queue in self.queues:
             queue.take_quota_as_subtree()
-            queue.generation += 1
         for cohort in reversed(self.cohorts):
             cohort.sum_children()
+        self.forget_answers()
+
+    def forget_answers(self) -> None:
+        """Quota has changed somewhere: every ClusterQueue's generation grows (5.5.3)."""
+        for queue in self.queues:
+            queue.generation += 1
+            queue.potential_known = {}
+        for cohort in self.cohorts:
+            cohort.potential_known = {}
+            cohort.lendable = None
         self.heights_known = False
 
     def know_heights(self) -> None:
@@ -164,7 +180,7 @@ class Tree:
         self.heights_known = True
 
 
-_NO_TREE = Tree("", None)
+NO_TREE = Tree("", None)
 
 _FAR: Final = 2**61
 """Amounts below this stay bounded through a sum or a difference."""
@@ -322,6 +338,7 @@ def ancestors(node: Node) -> Iterator[CohortNode]:
 __all__ = [
     "MAXIMUM",
     "MINIMUM",
+    "NO_TREE",
     "UNLIMITED",
     "CohortNode",
     "FlavorResources",

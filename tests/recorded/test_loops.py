@@ -104,3 +104,21 @@ def test_a_circle_of_preemptions_is_stopped_in_its_first_repeated_round(name: st
         preemptions = {d["seq"]: d for d in cluster.decisions if d["type"] == "Preempted"}
         assert stop["round"]
         assert set(stop["round"]) <= set(preemptions)
+
+
+def test_a_stopped_preemptor_goes_on_when_the_quota_of_its_queue_grows() -> None:
+    cluster = ClosedCluster()
+    queues: dict[str, dict[str, Any]] = {}
+    stop: list[dict[str, Any]] = []
+    with gzip.open(HERE / "preempt-loop-inputs.jsonl.gz", "rt") as lines:
+        while not stop:
+            line = json.loads(next(lines))
+            if line.get("object", {}).get("kind") == "ClusterQueue":
+                queues[line["object"]["metadata"]["name"]] = line["object"]
+            stop = [d for d in cluster.play(line) if d["type"] == "Pending" and d["reason"] == "PreemptionLoop"]
+    queue = queues[stop[0]["clusterQueue"]]
+    for group in queue["spec"]["resourceGroups"]:
+        for flavor in group["flavors"]:
+            flavor["resources"] = [{"name": quota["name"], "nominalQuota": "1000"} for quota in flavor["resources"]]
+    decided = cluster.apply("MODIFIED", queue)
+    assert stop[0]["workload"] in [d["workload"] for d in decided if d["type"] == "QuotaReserved"]
