@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from typing import Final
 
+from ledger.amounts import MAXIMUM, add
 from ledger.consumption import Consumption
 from ledger.objects.cluster_queue import ClusterQueue
 from ledger.objects.quota import FairSharing, FlavorQuotas
@@ -147,6 +149,20 @@ class ClusterQueueNode(Node):
         self.unrank_holder(state)
         del self.holders[state.uid]
         self.generation += 1
+
+    def is_saturated(self, frs: Iterable[int]) -> bool:
+        """Whether a total of these reached the bound, here or above: it does not come back by arithmetic (0.4.5)."""
+        return any(node.usage.get(fr, 0) >= MAXIMUM for fr in frs for node in self.path)
+
+    def sum_holders(self) -> None:
+        """The tables from what is held now."""
+        self.usage.clear()
+        for state in self.holders.values():
+            assert state.reservation is not None
+            for fr, value in state.reservation.usage.items():
+                self.usage[fr] = add(self.usage.get(fr, 0), value)
+        if not self.tree.cyclic:
+            self.tree.recompute()
 
     def mark_admitted(self, state: WorkloadState) -> None:
         """The charge counts as used, not merely reserved (1.1.5)."""

@@ -462,7 +462,7 @@ class State:
         assert reservation is not None
         queue = self.forest.queues.get(reservation.cluster_queue)
         if queue is not None and reservation.charged:
-            queue.discharge(state)
+            self.discharge(queue, state)
             self.mark_rows(reservation)
         state.reservation = None
         self.watched[state.uid] = state
@@ -478,6 +478,14 @@ class State:
         if not holders:
             del self.reserved_in[reservation.cluster_queue]
         return reservation
+
+    def discharge(self, queue: ClusterQueueNode, state: WorkloadState) -> None:
+        """The reservation counts no longer. The reference leaves a saturated total where it is (0.4.5)."""
+        assert state.reservation is not None
+        saturated = not self.repeats_reference and queue.is_saturated(state.reservation.usage)
+        queue.discharge(state)
+        if saturated:
+            queue.sum_holders()
 
     def set_usage(self, state: WorkloadState) -> None:
         """2.7.2, 3.3.5: what the reservation counts, less the pods that are reclaimable. It must not be charged."""

@@ -381,7 +381,7 @@ class WorkloadEvents:
         before = dict(reservation.usage)
         queue = self._state.forest.queues.get(reservation.cluster_queue)
         if queue is not None and reservation.charged:
-            queue.discharge(state)
+            self._state.discharge(queue, state)
         self._state.set_usage(state)
         self._state.charge(state)
         self._state.mark_rows(reservation)

@@ -103,3 +103,15 @@ def test_t29_a_borrowing_limit_of_zero_bounds_the_ceiling() -> None:
     world = World("root{a(2 bl=0), b(8)}")
     world.submit("w@a:3")
     assert world.reasons() == {"w": "ExceedsMaxQuota"}
+
+
+def test_a_total_beyond_all_bounds_comes_back_under_the_ledgers_own_rules() -> None:
+    """0.4.5: of two facts the absurd one ends; the reference forgets what the other one holds."""
+    left = {}
+    for rules in (None, "kueue-0.19"):
+        world = World("root{a(10), b(6)}", rules=rules)
+        world.hold("w1@a:9223372036854775807")
+        world.hold("w2@a:3")
+        world.delete("w1")
+        left[rules] = world.fold.clusters["test"].usage()["a"]
+    assert left == {None: {"f1/nvidia.com/gpu": 3}, "kueue-0.19": {}}
