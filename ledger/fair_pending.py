@@ -6,11 +6,11 @@ each LocalQueue, and the head is the best of their heads.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from heapq import heappop, heappush
 
 from ledger.consumption import Consumption, LocalQueueKey
-from ledger.pending import SLACK, Key, PendingQueue, ShapeClass, order_key
+from ledger.pending import SLACK, PendingQueue, ShapeClass, order_key
+from ledger.sorted_keys import Key, SortedKeys
 from ledger.workloads import WorkloadState
 
 
@@ -23,7 +23,7 @@ class FairPendingQueue(PendingQueue):
         super().__init__()
         self._consumption = consumption
         self._heads_of: dict[LocalQueueKey, list[Key]] = {}
-        self._order_of: dict[LocalQueueKey, list[Key]] = {}
+        self._order_of: dict[LocalQueueKey, SortedKeys] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -38,7 +38,7 @@ class FairPendingQueue(PendingQueue):
             if usage < own:
                 before += len(order)
             elif usage == own:
-                before += bisect_left(order, key)
+                before += order.rank(key)
         return before
 
     def activate(self, state: WorkloadState) -> None:
@@ -102,14 +102,14 @@ class FairPendingQueue(PendingQueue):
         is_new = state.heap_key is None
         key = super()._key_of(state)
         if is_new:
-            insort(self._order_of.setdefault(state.local_queue, []), key)
+            self._order_of.setdefault(state.local_queue, SortedKeys()).add(key)
         return key
 
     def _forget_order(self, state: WorkloadState) -> None:
         key = state.heap_key
         if key is not None:
             order = self._order_of[state.local_queue]
-            del order[bisect_left(order, key)]
+            order.remove(key)
             if not order:
                 del self._order_of[state.local_queue]
         super()._forget_order(state)

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from ledger.sorted_keys import Key, SortedKeys
 from ledger.workloads import Verdict, WorkloadState
 
 GROUPED: Final = "grouped"
 HELD: Final = "held"
 IN_FLIGHT: Final = "in flight"
-
-Key = tuple[int, int, str]
 
 
 class Preemptor(NamedTuple):
@@ -75,7 +74,7 @@ class PendingQueue:
         self._bulk: dict[object, ShapeClass] = {}
         self._held: dict[str, WorkloadState] = {}
         self._heads: list[Key] = []
-        self._order: list[Key] = []
+        self._order = SortedKeys()
         self._namespaces: dict[str, int] = {}
         self.preemptor: Preemptor | None = None
         self.version = 0
@@ -96,7 +95,7 @@ class PendingQueue:
 
     def position(self, state: WorkloadState) -> int:
         """How many waiting workloads stand before this one, parked ones included (objects 7.1)."""
-        return bisect_left(self._order, state.heap_key or order_key(state))
+        return self._order.rank(state.heap_key or order_key(state))
 
     def bulk_verdict(self, shape: object) -> Verdict | None:
         """4.5.5: why every workload of this shape is parked, if it is."""
@@ -307,12 +306,12 @@ class PendingQueue:
         key = state.heap_key
         if key is None:
             key = state.heap_key = order_key(state)
-            insort(self._order, key)
+            self._order.add(key)
         return key
 
     def _forget_order(self, state: WorkloadState) -> None:
         if state.heap_key is not None:
-            del self._order[bisect_left(self._order, state.heap_key)]
+            self._order.remove(state.heap_key)
             state.heap_key = None
 
     def _leave_place(self, state: WorkloadState) -> None:
