@@ -148,8 +148,11 @@ class Watch:
     def _is_withdrawn(self, event: dict[str, Any]) -> bool:
         """The echo of a reservation that the ledger took back before it came is old news."""
         target = event["object"]
-        withdrawn = self._withdrawn.get(target.get("metadata", {}).get("uid", ""))
-        if withdrawn is None or event["type"] == "DELETED":
+        uid = target.get("metadata", {}).get("uid", "")
+        if event["type"] == "DELETED":
+            self._withdrawn.pop(uid, None)
+        withdrawn = self._withdrawn.get(uid)
+        if withdrawn is None:
             return False
         conditions = target.get("status", {}).get("conditions", ())
         if any(each["type"] == "Finished" and each["status"] == "True" for each in conditions):

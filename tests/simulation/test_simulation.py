@@ -108,6 +108,40 @@ def test_a_defect_is_found_and_its_log_made_minimal(monkeypatch: pytest.MonkeyPa
         observe(minimal)
 
 
+@pytest.mark.parametrize(
+    ("forgotten", "told"),
+    [
+        ("a deadline", "everybody has the timer that the rules say"),
+        ("a timeout", "its pods did not run out unnoticed"),
+        ("the end of a backoff", "a backoff that is over has ended"),
+    ],
+)
+def test_a_timer_that_is_forgotten_is_found(forgotten: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ledger.life import Life
+    from ledger.timers import WORKLOAD, Timers
+
+    if forgotten == "a deadline":
+        monkeypatch.setattr(Life, "_deadline", lambda self, state: None if state.reservation else state.requeue_at)
+    elif forgotten == "a timeout":
+        monkeypatch.setattr(Life, "_time_out", lambda self, state: None)
+    else:
+        pop_due = Timers.pop_due
+
+        def deaf(self: Timers, now: int) -> object:
+            while (key := pop_due(self, now)) is not None and key.kind == WORKLOAD:  # type: ignore[arg-type]
+                continue
+            return key
+
+        monkeypatch.setattr(Timers, "pop_due", deaf)
+    found = set[str]()
+    for seed in range(120):
+        try:
+            generate(seed, Tally())
+        except Broken as problem:
+            found.add(problem.name)
+    assert told in found
+
+
 def test_shrinking_keeps_what_fails_only() -> None:
     records = [b"%d" % number for number in range(100)]
     assert shrink(records, lambda some: b"17" in some and b"63" in some) == [b"17", b"63"]
