@@ -9,9 +9,11 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import faust
+from aiokafka.errors import ProducerFenced
 from faust.types.tuples import TP
 from yarl import URL
 
+from topics.admin import BrokerUnreachable
 from topics.checkpoints import UnusableCheckpoint
 from topics.folding import FoldFactory, ledger_fold
 from topics.partition import Partition
@@ -21,12 +23,12 @@ from topics.settings import Settings
 from topics.table import QuotaTable
 from topics.ticks import TickProducer
 from topics.topic import Topics
-from topics.transaction import InsideTransaction
+from topics.transaction import BatchTooLarge, InsideTransaction
 from topics.transport import ChunkTransport
 
 logger = logging.getLogger("topics.app")
 
-EXIT_DIFFERENCE = 1
+EXIT_REASON = 1
 EXIT_FAILURE = 3
 
 #: Records of one poll. Larger than a chunk: a poll is of several partitions.
@@ -35,6 +37,9 @@ POLL_RECORDS = 4_000
 QUEUED_CHUNKS = 512
 FETCH_BYTES = 8 * 1024 * 1024
 A_YEAR = 365 * 24 * 3600.0
+
+#: What is not mended by starting again.
+_REASONS = LogMismatch | UnusableCheckpoint | BrokerUnreachable | BatchTooLarge
 
 
 class _Untouched(faust.Schema):  # type: ignore[misc]
@@ -58,6 +63,9 @@ class LedgerApp(faust.App):  # type: ignore[misc]
     def _new_transport(self) -> ChunkTransport:
         return ChunkTransport(self.conf.broker_consumer, self)
 
+    def _create_directories(self) -> None:
+        """None: the worker writes nothing to a disk, so a full or read-only one does not stop it."""
+
     def _crash(self, reason: BaseException) -> None:
         """Any service that crashes ends the process: the next start recovers from the log."""
         if isinstance(reason, asyncio.CancelledError) or self.leaving:
@@ -77,12 +85,17 @@ def leave(problem: BaseException) -> NoReturn:
     """Exit at once, without cleanup: what is in memory may be ahead of the log and must not survive."""
     if isinstance(problem, LogMismatch):
         logger.critical("the log and the fold differ; nothing was written\n%s", problem)
-    elif isinstance(problem, UnusableCheckpoint):
+    elif isinstance(problem, UnusableCheckpoint | BrokerUnreachable | BatchTooLarge):
         logger.critical("%s", problem)
+    elif isinstance(problem, ProducerFenced):
+        logger.critical(
+            "another worker has this partition by now, or a transaction was open for longer than the broker allows; "
+            "nothing of it was written. Start the worker again: it goes on where the log says"
+        )
     else:
         logger.critical("stopping at once: %s: %s", type(problem).__name__, problem, exc_info=problem)
     logging.shutdown()
-    os._exit(EXIT_DIFFERENCE if isinstance(problem, LogMismatch | UnusableCheckpoint) else EXIT_FAILURE)
+    os._exit(EXIT_REASON if isinstance(problem, _REASONS) else EXIT_FAILURE)
 
 
 def new_app(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.errors import MessageSizeTooLargeError
 
 from topics.admin import ensure_topics
 from topics.arriving import arriving
@@ -15,6 +16,13 @@ from topics.topic import MAX_RECORD_BYTES, partition_of
 
 LINGER_MS = 5
 BATCH_BYTES = 512 * 1024
+
+
+WRITTEN_TWICE = "What was written before it changes nothing when it comes twice"
+
+
+class RecordTooLarge(ValueError):
+    """A record that the log does not take; the message says what to do."""
 
 
 @dataclass
@@ -51,12 +59,23 @@ async def ingest(settings: Settings, values: Iterable[Addressed], *, pack: bool 
             under_way = []
             for cluster, value in bursts(waiting) if pack else waiting:
                 partition = partition_of(cluster, topics.events.partitions)
-                under_way.append(
-                    await producer.send(topics.events.name, value, key=cluster.encode(), partition=partition)
-                )
+                try:
+                    sent = await producer.send(topics.events.name, value, key=cluster.encode(), partition=partition)
+                except MessageSizeTooLargeError:
+                    raise RecordTooLarge(
+                        f"a record of cluster {cluster} has {len(value):,} bytes, the log takes {MAX_RECORD_BYTES:,}: "
+                        f"split it (a BATCH into several), and ingest again. {WRITTEN_TWICE}"
+                    ) from None
+                under_way.append(sent)
                 done.records[cluster] = done.records.get(cluster, 0) + 1
             for future in under_way:
-                written = await future
+                try:
+                    written = await future
+                except MessageSizeTooLargeError:
+                    raise RecordTooLarge(
+                        f"the broker refuses a batch of records for {topics.events.name}: set max.message.bytes of "
+                        f"that topic to {MAX_RECORD_BYTES}, and ingest again. {WRITTEN_TWICE}"
+                    ) from None
                 done.ends[written.partition] = max(done.ends.get(written.partition, 0), written.offset + 1)
     finally:
         await producer.stop()

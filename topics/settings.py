@@ -16,6 +16,7 @@ DEFAULT_SESSION_TIMEOUT_SECONDS = 60.0
 DEFAULT_METRICS_PORT = 9464
 DEFAULT_CHECKPOINT_EVENTS = 50_000
 DEFAULT_CHECKPOINT_SECONDS = 900
+DEFAULT_BROKER_PATIENCE_SECONDS = 900
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -73,6 +74,8 @@ class Settings:
     metrics_host: str = "127.0.0.1"
     checkpoint_events: int = DEFAULT_CHECKPOINT_EVENTS
     checkpoint_seconds: int = DEFAULT_CHECKPOINT_SECONDS
+    broker_patience_seconds: int = DEFAULT_BROKER_PATIENCE_SECONDS
+    """How long a worker waits for a broker that went away."""
     rebuild: bool = False
     """Whether partitions are folded from the start of the log, whatever checkpoints there are."""
 
@@ -101,6 +104,9 @@ class Settings:
             ),
             checkpoint_seconds=_whole_number(
                 variables, "QUOTA_LEDGER_CHECKPOINT_SECONDS", DEFAULT_CHECKPOINT_SECONDS, 0, 10**9
+            ),
+            broker_patience_seconds=_whole_number(
+                variables, "QUOTA_LEDGER_BROKER_PATIENCE_SECONDS", DEFAULT_BROKER_PATIENCE_SECONDS, 1, 7 * 24 * 3600
             ),
             rebuild=bool(_whole_number(variables, "QUOTA_LEDGER_REBUILD", 0, 0, 1)),
         )
@@ -141,6 +147,7 @@ class Settings:
             "QUOTA_LEDGER_METRICS_HOST": self.metrics_host,
             "QUOTA_LEDGER_CHECKPOINT_EVENTS": str(self.checkpoint_events),
             "QUOTA_LEDGER_CHECKPOINT_SECONDS": str(self.checkpoint_seconds),
+            "QUOTA_LEDGER_BROKER_PATIENCE_SECONDS": str(self.broker_patience_seconds),
             "QUOTA_LEDGER_REBUILD": str(int(self.rebuild)),
         }
 

@@ -6,8 +6,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import MessageSizeTooLargeError
 
 from topics.checkpoints import PendingCheckpoint
 from topics.codec import APPLIED_KEY, dead_letter_headers, encode_applied
@@ -17,11 +19,19 @@ from topics.topic import MAX_DEAD_LETTER_BYTES, Topics
 
 #: Records are packed into batches of at most this size; a larger record is a batch of its own.
 BATCH_BYTES = 900 * 1024
-TRANSACTION_TIMEOUT_MS = 60_000
+#: A transaction that stays open for longer is aborted by the broker: as long as a broker may be away, within what
+#: brokers allow by default.
+LEAST_TRANSACTION_SECONDS = 60
+LONGEST_TRANSACTION_SECONDS = 900
 MAX_REQUEST_BYTES = MAX_DEAD_LETTER_BYTES + 1024 * 1024
 
 Headers = list[tuple[str, bytes]]
 OutgoingRecord = tuple[bytes | None, bytes | None, Headers]
+
+
+class BatchTooLarge(ValueError):
+    """The broker refuses what the worker writes: its topic takes less than the ledger needs."""
+
 
 #: Called inside every transaction, before its offsets are sent: where the kill tests sleep.
 InsideTransaction = Callable[[], Awaitable[None]]
@@ -57,14 +67,21 @@ class Outbox:
 
 def new_producer(settings: Settings, transactional_id: str) -> AIOKafkaProducer:
     """The producer of one input partition. Starting it fences whoever held the id, and ends an open transaction."""
-    return AIOKafkaProducer(
+    patience = settings.broker_patience_seconds
+    open_for = min(max(patience, LEAST_TRANSACTION_SECONDS), LONGEST_TRANSACTION_SECONDS)
+    producer = AIOKafkaProducer(
         **settings.client(),
         transactional_id=transactional_id,
-        transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
+        transaction_timeout_ms=open_for * 1000,
         linger_ms=0,
         max_batch_size=BATCH_BYTES,
         max_request_size=MAX_REQUEST_BYTES,
     )
+    # aiokafka gives up on a batch when a request would time out (40 s). It is sent again under its number instead,
+    # which writes it once, for as long as a broker may be away.
+    producer._request_timeout_ms = patience * 1000
+    producer._message_accumulator._batch_ttl = patience
+    return producer
 
 
 async def commit(
@@ -97,9 +114,16 @@ async def commit(
         (topics.checkpoints.name, checkpoint),
     ):
         for batch in _batches(producer, records):
-            sent.append((topic, await producer.send_batch(batch, topic, partition=partition)))
-    for topic, future in sent:
-        metadata = await future
+            sent.append((topic, batch.size(), await producer.send_batch(batch, topic, partition=partition)))
+    for topic, size, future in sent:
+        try:
+            metadata = await future
+        except MessageSizeTooLargeError:
+            raise BatchTooLarge(
+                f"the broker refuses a batch of {size:,} bytes for {topic}: set max.message.bytes of that topic to "
+                f"{MAX_REQUEST_BYTES} (kafka-configs --alter --topic {topic} --add-config "
+                f"max.message.bytes={MAX_REQUEST_BYTES}), and start the worker again. Nothing of its chunk was written"
+            ) from None
         if topic == topics.decisions.name:
             decisions_from = metadata.offset
     if inside is not None:
@@ -110,7 +134,7 @@ async def commit(
     return decisions_from
 
 
-def _batches(producer: AIOKafkaProducer, records: list[OutgoingRecord]) -> Iterator[object]:
+def _batches(producer: AIOKafkaProducer, records: list[OutgoingRecord]) -> Iterator[Any]:
     """Batches below the request size: split before the broker would refuse, not after."""
     timestamp = int(time.time() * 1000)
     batch = None

@@ -16,6 +16,7 @@ from topics.folding import FoldFactory, ledger_fold
 from topics.garbage import settle_garbage_collection
 from topics.settings import Settings
 from topics.transaction import InsideTransaction
+from topics.watch import BrokerWatch
 
 logger = logging.getLogger("topics.worker")
 
@@ -42,7 +43,7 @@ async def _run(settings: Settings, fold: FoldFactory, inside_transaction: Inside
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    topics = await ensure_topics(settings, CONNECT_SECONDS)
+    topics = await ensure_topics(settings, min(CONNECT_SECONDS, settings.broker_patience_seconds))
     if settings.metrics_port:
         metrics.serve(settings.metrics_host, settings.metrics_port)
         logger.info("metrics on http://%s:%d/metrics", settings.metrics_host, settings.metrics_port)
@@ -54,7 +55,11 @@ async def _run(settings: Settings, fold: FoldFactory, inside_transaction: Inside
     if starting.done() and starting.exception() is not None:
         leave(starting.exception() or RuntimeError("the worker did not start"))
     logger.info("worker of group %s on %s", settings.group_id, settings.bootstrap_servers)
-    await stopping
+    watching = asyncio.ensure_future(BrokerWatch(settings).run())
+    await asyncio.wait({stopping, watching}, return_when=asyncio.FIRST_COMPLETED)
+    if watching.done():
+        leave(watching.exception() or RuntimeError("the watch over the broker ended"))
+    watching.cancel()
     logger.info("stopping")
     app.leaving = True
     try:

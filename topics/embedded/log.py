@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from bisect import bisect_left, bisect_right
@@ -16,6 +17,8 @@ from aiokafka.record.default_records import DefaultRecordBatch
 
 from topics.embedded.batches import HEADER_BYTES, Batch, Damaged, commits, header, intact, marker, placed, split
 from topics.embedded.compaction import needed
+
+logger = logging.getLogger("topics.embedded")
 
 #: A compacted log is compacted again when so many bytes were added, or as many as it has.
 COMPACTED_AFTER = 16 * 1024 * 1024
@@ -199,8 +202,9 @@ class PartitionLog:
         try:
             while written < len(body):
                 written += os.write(file, body[written:])
-        except OSError:
+        except OSError as problem:
             os.ftruncate(file, self.size)
+            logger.error("cannot write %s: %s; make room on its disk: producers wait", self.path, problem.strerror)
             raise Refused(errors.KafkaStorageError) from None
 
     def _know(self, batch: Batch, body: bytes) -> None:
