@@ -1,6 +1,6 @@
 """What events cost while workloads wait for the end of their backoff: nothing more, however many wait.
 
-python -m benchmarks.backoffs [NUMBER...]     by default 1,000, 10,000 and 100,000 waiting workloads
+python -m benchmarks.backoffs [NUMBER...]     by default 1,000, 10,000, 100,000 and 1,000,000 waiting workloads
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ledger.fold import Fold
+from topics.garbage import settle_garbage_collection
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 A_YEAR = 31_536_000
@@ -66,12 +67,14 @@ def microseconds(fold: Fold, records: Iterable[bytes], count: int) -> float:
 
 
 def main() -> None:
+    settle_garbage_collection()
     print(f"{'waiting':>9} {'add':>8} {'tick':>8} {'job':>8}   microseconds per event")
-    for count in [int(text) for text in sys.argv[1:]] or [1_000, 10_000, 100_000]:
+    for count in [int(text) for text in sys.argv[1:]] or [1_000, 10_000, 100_000, 1_000_000]:
         fold = Fold()
         for target in cluster():
             fold.apply(event("ADDED", target, 0), offset=0)
         add = microseconds(fold, (event("ADDED", waiting(number), 1) for number in range(count)), count)
+        settle_garbage_collection()
         ticks = [event("TICK", None, 10 + number * A_YEAR / EVENTS / 2) for number in range(EVENTS)]
         tick = microseconds(fold, ticks, EVENTS)
         jobs = [
