@@ -13,17 +13,25 @@ from topics.broker import end_with_parent
 from topics.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
+#: In place of a fold: the command that people start.
+COMMAND = "quota-ledger"
+MAIN = "from projections.cli import main; main()"
 
 
 class WorkerProcess:
     """A worker that the test may treat as it likes."""
 
-    def __init__(self, settings: Settings, log: Path, *, fold: str = "counting", sleep: float = 0.0) -> None:
+    def __init__(
+        self, settings: Settings, log: Path, *, fold: str = "counting", sleep: float = 0.0, folder: Path = ROOT
+    ) -> None:
         self.log = log
+        arguments = (
+            ["-m", "tests.streaming.worker_process", fold, str(sleep)] if fold != COMMAND else ["-c", MAIN, "worker"]
+        )
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.streaming.worker_process", fold, str(sleep)],
-                cwd=ROOT,
+                [sys.executable, *arguments],
+                cwd=folder,
                 env=os.environ | settings.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

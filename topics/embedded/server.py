@@ -8,6 +8,7 @@ import inspect
 import logging
 import struct
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from io import BytesIO
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ VERSIONS = {
     26: (0, 0),  # EndTxn
     28: (0, 0),  # TxnOffsetCommit
     32: (0, 2),  # DescribeConfigs
+    33: (0, 1),  # AlterConfigs
     42: (0, 1),  # DeleteGroups
 }
 
@@ -106,6 +108,7 @@ class Server:
             26: self._end_transaction,
             28: self._transaction_offsets,
             32: self._describe_configs,
+            33: self._alter_configs,
             42: self._delete_groups,
         }
 
@@ -321,6 +324,13 @@ class Server:
                 else:
                     entries.append((key, value, False, _FROM_TOPIC if own else _FROM_DEFAULT, False, []))
             answers.append((0, None, kind, name, entries))
+        return (0, answers)
+
+    async def _alter_configs(self, request: Any, version: int, client: Client) -> tuple[Any, ...]:
+        answers = []
+        for kind, name, configs in request.resources:
+            error = self._refusal(partial(self._storage.alter, name, dict(configs)))
+            answers.append((error, None, kind, name))
         return (0, answers)
 
     # -- groups ------------------------------------------------------------------------------------------------------

@@ -69,6 +69,12 @@ class Storage:
         self._journal.add(topic)
         self._open(topic)
 
+    def alter(self, name: str, config: dict[str, str]) -> None:
+        topic = self.topics.get(name)
+        if topic is None:
+            raise Refused(errors.UnknownTopicOrPartitionError)
+        self._journal.add(Topic(name, topic.partitions, config))
+
     def delete(self, name: str) -> None:
         topic = self.topics.get(name)
         if topic is None:
