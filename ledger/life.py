@@ -14,7 +14,7 @@ from ledger.pending import HELD
 from ledger.recorder import Recorder
 from ledger.state import State
 from ledger.timers import WORKLOAD, TimerKey
-from ledger.timestamps import SECOND, Timestamp
+from ledger.timestamps import LATEST, SECOND, Timestamp
 from ledger.workload_events import WorkloadEvents
 from ledger.workloads import Reservation, WorkloadState
 
@@ -159,7 +159,7 @@ class Life:
             for check in retried
             if check.requeue_after_seconds is not None and check.last_transition_time is not None
         ]
-        until = max(delays, default=0)
+        until = min(max(delays, default=0), LATEST)
         if until > self._state.now and (state.requeue_at is None or until > state.requeue_at):
             state.requeue_at = Timestamp(until)
         if state.requeue_at is None or state.requeue_at <= self._state.now:
@@ -175,7 +175,7 @@ class Life:
             self._deactivate(state, REQUEUING_LIMIT)
             return
         delay = backoff_seconds(attempt, strategy.backoff_base_seconds, strategy.backoff_max_seconds) * SECOND
-        until = self._state.now + delay
+        until = min(self._state.now + delay, LATEST)
         if state.requeue_at is None or until > state.requeue_at:
             state.requeue_at = Timestamp(until)
         state.requeue_count = attempt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -411,3 +412,13 @@ def test_a_backoff_that_the_object_takes_back_or_shortens_ends(until: float | No
     assert decided == ([] if until else ["Reserved w", "Admitted w"])
     assert life.ledger.next_deadline() == (1_767_225_600 + (1250 if until else 1100 + 300)) * 1_000_000
     assert steps(life.tick(1250)) == (AGAIN if until else [])
+
+
+def test_a_backoff_does_not_reach_beyond_the_end_of_time() -> None:
+    """The years end with 9999: a log that claims to be there is folded like any other."""
+    last = (datetime(9999, 12, 31, 23, 59, tzinfo=UTC) - build.START).total_seconds()
+    life = world(backoffBaseSeconds=3600)
+    life.at(last - 400).job("w")
+    assert steps(life.tick(last)) == ["Evicted w PodsReadyTimeout"]
+    assert life.at(last + 1).give_back("w")[-1]["notBefore"] == "9999-12-31T23:59:59.999999Z"
+    assert life.parked() == {"a": ["w"]}
