@@ -82,6 +82,9 @@ class Batch:
     def close(self) -> None:
         pass
 
+    def size(self) -> int:
+        return sum(len(value or b"") for _, value, _ in self.records)
+
 
 class Producer:
     """What the worker's transaction needs of a producer."""
