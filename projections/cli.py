@@ -5,6 +5,7 @@ Each command imports what it needs when it runs, so that none waits for librarie
 
 from __future__ import annotations
 
+import errno
 import sys
 from contextlib import suppress
 
@@ -57,4 +58,6 @@ def main() -> None:
         with suppress(OSError):
             sys.stdout.close()
         where = f"{problem.filename}: " if problem.filename else ""
-        sys.exit(f"quota-ledger: {where}{problem.strerror or problem}")
+        full = problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = "; make room and run it again, what it wrote is incomplete" if full else ""
+        sys.exit(f"quota-ledger: {where}{problem.strerror or problem}{advice}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaProducer, TopicPartition
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import IllegalOperation, MessageSizeTooLargeError
 
 from topics.checkpoints import PendingCheckpoint
 from topics.codec import APPLIED_KEY, dead_letter_headers, encode_applied
@@ -114,7 +114,13 @@ async def commit(
         (topics.checkpoints.name, checkpoint),
     ):
         for batch in _batches(producer, records):
-            sent.append((topic, batch.size(), await producer.send_batch(batch, topic, partition=partition)))
+            try:
+                sent.append((topic, batch.size(), await producer.send_batch(batch, topic, partition=partition)))
+            except IllegalOperation:
+                # Fenced since the batch before: its future says so.
+                for _, _, future in sent:
+                    await future
+                raise
     for topic, size, future in sent:
         try:
             metadata = await future

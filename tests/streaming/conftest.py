@@ -18,8 +18,6 @@ from topics.settings import Settings
 
 class Broker(NamedTuple):
     bootstrap_servers: str
-    static_members_only: bool
-    """The embedded broker never expires a dead member."""
 
 
 def _named() -> str | None:
@@ -37,7 +35,7 @@ def _say(request: pytest.FixtureRequest, text: str) -> None:
 def embedded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     with EmbeddedBroker(tmp_path_factory.mktemp("embedded")) as broker:
         _say(request, f"the embedded broker at {broker.bootstrap_servers}")
-        yield Broker(broker.bootstrap_servers, static_members_only=True)
+        yield Broker(broker.bootstrap_servers)
 
 
 @pytest.fixture(scope="session")
@@ -45,13 +43,13 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     servers = _named()
     if servers:
         _say(request, f"the broker named by TEST_BOOTSTRAP_SERVERS at {servers}")
-        yield Broker(servers, static_members_only=False)
+        yield Broker(servers)
         return
     broker: KafkaOfJars | KafkaOfDocker = apache_kafka(Path(tmp_path_factory.mktemp("kafka")))
     broker.start()
     _say(request, f"{broker.description} at {broker.bootstrap_servers}")
     try:
-        yield Broker(broker.bootstrap_servers, static_members_only=False)
+        yield Broker(broker.bootstrap_servers)
     finally:
         broker.stop()
 

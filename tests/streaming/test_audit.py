@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.streaming.commands import quota_ledger
 from tests.streaming.log import write_events
 from tests.streaming.test_checkpoints import opened, worlds, write
 from topics.admin import ensure_topics
@@ -24,20 +24,13 @@ pytestmark = pytest.mark.broker
 
 
 def audit(settings: Settings, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from projections.cli import main; main()", "audit", *map(str, arguments)],
-        env=os.environ | settings.environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return quota_ledger(settings, "audit", *arguments)
 
 
-async def folded(settings: Settings) -> None:
+async def folded(settings: Settings, more: Iterable[tuple[bytes, bytes]] = ()) -> None:
     """A log in two partitions, with checkpoints on the way."""
     await ensure_topics(settings)
-    await write_events(settings, worlds())
+    await write_events(settings, [*worlds(), *more])
     for number in range(settings.partitions):
         partition = await opened(settings, number)
         async for records in read_to_end(settings, Topics.of(settings).events.name, number):

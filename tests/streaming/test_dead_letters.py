@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests import builders as build
+from tests.streaming.commands import quota_ledger
 from tests.streaming.log import write_events
 from tests.streaming.test_checkpoints import events, opened, values
 from topics.admin import ensure_topics
@@ -30,14 +29,7 @@ BATCH = build.batch(
 
 
 def deadletters(settings: Settings, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from projections.cli import main; main()", "deadletters", *map(str, arguments)],
-        env=os.environ | settings.environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return quota_ledger(settings, "deadletters", *arguments)
 
 
 async def fold(settings: Settings) -> None:

@@ -21,17 +21,15 @@ MAIN = "from projections.cli import main; main()"
 class WorkerProcess:
     """A worker that the test may treat as it likes."""
 
-    def __init__(
-        self, settings: Settings, log: Path, *, fold: str = "counting", sleep: float = 0.0, folder: Path = ROOT
-    ) -> None:
+    def __init__(self, settings: Settings, log: Path, *, fold: str = "counting", sleep: float = 0.0) -> None:
         self.log = log
-        arguments = (
-            ["-m", "tests.streaming.worker_process", fold, str(sleep)] if fold != COMMAND else ["-c", MAIN, "worker"]
-        )
+        arguments = ["-m", "tests.streaming.worker_process", fold, str(sleep)]
+        if fold == COMMAND:
+            arguments = ["-c", MAIN, "worker"]
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=folder,
+                cwd=ROOT,
                 env=os.environ | settings.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
