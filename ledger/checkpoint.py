@@ -6,6 +6,8 @@ an open file, a class from elsewhere) is refused when it is saved, not lost. The
 the fields of every struct; `load` refuses bytes of another shape with `OtherSchema`, because a guess about a missing
 slot would be a second history: the log is folded again instead.
 
+Objects of one class stand together, and each slot is a column of numbers of values (`ledger/carried.py`).
+
 The same state gives the same bytes: maps and sets are written in the order of their keys, but for the few whose order
 means something. Maps whose order matters are `OrderedDict`s or named in `_ORDERED`.
 """
@@ -13,56 +15,69 @@ means something. Maps whose order matters are `OrderedDict`s or named in `_ORDER
 from __future__ import annotations
 
 import sys
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator
-from enum import Enum
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
+from itertools import repeat
 from operator import attrgetter
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, Final
 
 import msgspec
 
+from ledger.carried import (
+    FIXED,
+    INLINE,
+    Damaged,
+    NotCarried,
+    Numbering,
+    OtherSchema,
+    OwnBytes,
+    Values,
+    class_named,
+    fields_of,
+    is_carried_class,
+    is_number,
+    is_short,
+    name_of,
+    without_classes,
+)
 from ledger.decisions import RULES_VERSION
 from ledger.devices.index import DeviceIndex
 from ledger.devices.snapshot import load_index, save_index
 from ledger.ledger import Ledger
 from ledger.objects.kinds import kinds
 
-VERSION: Final = 1
+__all__ = [
+    "Damaged",
+    "NotCarried",
+    "OtherSchema",
+    "hash_of_state",
+    "load",
+    "save",
+    "shape_of_objects",
+    "slots_of",
+]
+
+VERSION: Final = 2
 """Grows when the bytes mean something else although no class changed."""
 
 _SHAPED: Final = ("ledger.objects.", "ledger.devices.objects", "ledger.devices.snapshot")
 _MAGIC: Final = b"quota-ledger checkpoint "
 _FIRST_LINE: Final = _MAGIC + b"%d" % VERSION
-_PACKAGE: Final = "ledger."
 
-# In the bytes a list that begins with None says by its second item what it stands for. Any other list is a tuple of
-# scalars, by far the most frequent; what is no list stands for itself.
-_OBJECT: Final = 0
-_STRUCT: Final = 1
-_TUPLE: Final = 2
-_LIST: Final = 3
-_MAP: Final = 4
-_SET: Final = 5
-_FROZEN_SET: Final = 6
-_NAMED: Final = 7
-_ENUM: Final = 8
-_ORDERED_MAP: Final = 9
-_COUNTER: Final = 10
-_DEQUE: Final = 11
-_BYTES: Final = 12
-_OWN: Final = 13
+_PLAIN: Final = 0
+_ONE_PLAIN: Final = 1
+_NUMBERS: Final = 2
+_ONE_NUMBER: Final = 3
+"""What a slot's column is: values as they are or their numbers, one for each object or the same for all."""
 
-_PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _CALLABLE: Final = (FunctionType, MethodType, BuiltinFunctionType)
 
 _ORDERED: Final = frozenset({"State.told"})
 """Maps whose order means something: what is told first."""
 
-_OWN_BYTES: Final[dict[type[Any], tuple[Callable[[Any], bytes], Callable[[bytes], Any]]]] = {
-    DeviceIndex: (save_index, load_index)
-}
+_OWN_BYTES: Final[OwnBytes] = {DeviceIndex: (save_index, load_index)}
 """Parts that know their own canonical bytes."""
 
 _HEAPS: Final[dict[str, Callable[[Any], Any]]] = {
@@ -87,29 +102,18 @@ A question that somebody asked the ledger must not change its bytes.
 """
 
 
-class OtherSchema(Exception):
-    """The bytes were written by a version of the ledger whose state had another shape."""
-
-
-class Damaged(Exception):
-    """The bytes are no checkpoint."""
-
-
-class NotCarried(TypeError):
-    """The state holds something that a checkpoint cannot carry: a defect of the ledger, found when it is saved."""
-
-
 class _Body(msgspec.Struct, array_like=True, frozen=True):
-    """Rows are objects: the number of the class, then its slots. `structs` are tables of frozen structs by class."""
+    """`runs` make `values` values, the objects among them empty; `batches` fill the objects: the number of the class,
+    how many of its objects, and a column for each slot."""
 
     rules: int
     cluster: str
     shape: str
     classes: list[tuple[str, list[str]]]
     frame: int
-    rows: msgspec.Raw
-    texts: list[bytes]
-    structs: list[tuple[str, msgspec.Raw]]
+    values: int
+    runs: list[list[Any]]
+    batches: list[tuple[int, int, list[tuple[int, Any]]]]
 
 
 def save(ledger: Ledger) -> bytes:
@@ -168,7 +172,7 @@ def _frame(ledger: Ledger) -> list[object]:
     for model, thing in zip(fresh, found, strict=False):  # both grow while they are walked
         for name in slots_of(type(model), model):
             part = getattr(model, name, None)
-            if _is_carried_class(type(part)) and id(part) not in seen:
+            if _is_part(type(part)) and id(part) not in seen:
                 seen.add(id(part))
                 fresh.append(part)
                 found.append(getattr(thing, name))
@@ -183,14 +187,8 @@ def _active_by_local_queue(queue: Any) -> dict[Any, list[Any]]:
     return found
 
 
-def _is_carried_class(kind: type[Any]) -> bool:
-    """Plain classes of this package: objects with an identity, whose slots change."""
-    return (
-        kind.__module__.startswith(_PACKAGE)
-        and kind not in _OWN_BYTES
-        and not issubclass(kind, msgspec.Struct | tuple | Enum | int | str | BaseException)
-        and kind is not type
-    )
+def _is_part(kind: type[Any]) -> bool:
+    return kind not in _OWN_BYTES and is_carried_class(kind)
 
 
 def _is_wiring(value: object) -> bool:
@@ -202,213 +200,86 @@ def _is_wiring(value: object) -> bool:
     return isinstance(value, tuple) and bool(value) and all(isinstance(each, _CALLABLE) for each in value)
 
 
+class _Slots:
+    """The slots of one class as they are written."""
+
+    def __init__(self, kind: type[Any], thing: object) -> None:
+        self.names = slots_of(kind, thing)
+        self.getters: list[Callable[[Any], Any]] = [attrgetter(name) for name in self.names]
+        full = [[f"{base.__name__}.{slot}" for base in kind.__mro__] for slot in self.names]
+        self.ordered = frozenset(i for i, of in enumerate(full) if not _ORDERED.isdisjoint(of))
+        self.heaps = {i: _HEAPS[name] for i, of in enumerate(full) for name in of if name in _HEAPS}
+        self.forgotten = {i: _FORGOTTEN[name] for i, of in enumerate(full) for name in of if name in _FORGOTTEN}
+
+
 class _Writer:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._numbers: dict[int, int] = {}
-        self._objects: list[object] = []
-        self._classes: dict[type[Any], int] = {}
-        self._slots: list[list[str]] = []
-        self._getters: list[Callable[[Any], Any]] = []
-        self._ordered: list[frozenset[int]] = []
-        self._forgotten: list[dict[int, Callable[[], Any]]] = []
-        self._heaps: list[dict[int, Callable[[Any], Any]]] = []
-        self._texts: dict[bytes, int] = {}
-        self._structs: dict[type[Any], tuple[int, list[Any]]] = {}
-        self._struct_places: dict[int, tuple[None, int, int, int]] = {}
-        self._packers: dict[type[Any], Callable[[Any], Any]] = {
-            tuple: self._tuple,
-            list: self._list,
-            dict: self._map,
-            OrderedDict: self._ordered_map,
-            Counter: self._counter,
-            set: self._set,
-            frozenset: self._frozen_set,
-            deque: self._deque,
-            bytes: self._bytes,
-        }
+        self._numbering = Numbering(_OWN_BYTES)
+        self._slots: dict[type[Any], _Slots] = {}
+        self._batches: list[tuple[int, int, list[tuple[int, Any]]]] = []
 
     def write(self) -> bytes:
+        numbering = self._numbering
         frame = _frame(self._ledger)
         for thing in frame:
-            self._reference(thing)
-        rows = []
-        for number, thing in enumerate(self._objects):  # grows while it is walked
-            rows.append(self._row(thing, wired=number < len(frame)))
-        structs = [
-            (_name_of(kind), msgspec.Raw(_struct_encoder.encode(table))) for kind, (_, table) in self._structs.items()
-        ]
+            numbering.number(thing)
+        for thing in frame:
+            self._batch(type(thing), [thing], wired=True)
+        while numbering.found:
+            kind, things = numbering.found.popitem(last=False)
+            if hasattr(things[0], "__dict__"):
+                raise NotCarried(f"{kind.__qualname__} has no __slots__: what it has could not be compared on loading")
+            self._batch(kind, things, wired=False)
         body = _Body(
             RULES_VERSION,
             self._ledger.cluster,
             shape_of_objects(),
-            [(_name_of(kind), self._slots[index]) for kind, index in self._classes.items()],
+            [
+                (name_of(kind), self._slots[kind].names if kind in self._slots else fields_of(kind))
+                for kind in numbering.classes
+            ],
             len(frame),
-            msgspec.Raw(_encoder.encode(rows)),
-            list(self._texts),
-            structs,
+            numbering.count,
+            numbering.runs,
+            self._batches,
         )
         return b"%b\n%b" % (_FIRST_LINE, _encoder.encode(body))
 
-    def _row(self, thing: object, *, wired: bool) -> list[Any]:
-        if not wired and hasattr(thing, "__dict__"):
-            raise NotCarried(
-                f"{type(thing).__qualname__} has no __slots__: what it has could not be compared on loading"
-            )
-        number = self._class(type(thing), thing)
-        row: list[Any] = [number]
-        values = self._getters[number](thing)
-        forgotten, ordered, heaps = self._forgotten[number], self._ordered[number], self._heaps[number]
-        for place, value in enumerate(values):
-            if type(value) in _PLAIN:
-                row.append(value)
-            elif place in forgotten:
-                row.append(self.pack(forgotten[place]()))
-            elif wired and _is_wiring(value):
-                row.append(None)
-            elif place in ordered:
-                row.append(self._ordered_map(value, _MAP))
-            elif place in heaps:
-                row.append(self.pack(heaps[place](thing)))
-            else:
-                row.append(self.pack(value))
-        return row
+    def _batch(self, kind: type[Any], things: list[Any], *, wired: bool) -> None:
+        slots = self._slots.get(kind)
+        if slots is None:
+            slots = self._slots[kind] = _Slots(kind, things[0])
+        number = self._numbering.class_number(kind)
+        columns = [self._column(slots, place, things, wired=wired) for place in range(len(slots.names))]
+        self._batches.append((number, len(things), columns))
 
-    def _class(self, kind: type[Any], thing: object) -> int:
-        number = self._classes.get(kind)
-        if number is None:
-            slots = slots_of(kind, thing)
-            number = self._classes[kind] = len(self._classes)
-            self._slots.append(slots)
-            self._getters.append(_getter(slots))
-            names = [[f"{base.__name__}.{slot}" for base in kind.__mro__] for slot in slots]
-            self._ordered.append(frozenset(i for i, of in enumerate(names) if not _ORDERED.isdisjoint(of)))
-            self._heaps.append({i: _HEAPS[name] for i, of in enumerate(names) for name in of if name in _HEAPS})
-            self._forgotten.append(
-                {i: _FORGOTTEN[name] for i, of in enumerate(names) for name in of if name in _FORGOTTEN}
-            )
-        return number
+    def _column(self, slots: _Slots, place: int, things: list[Any], *, wired: bool) -> tuple[int, Any]:
+        if place in slots.forgotten:
+            return self._packed([slots.forgotten[place]() for _ in things])
+        if place in slots.heaps:
+            return self._packed(list(map(slots.heaps[place], things)))
+        values = list(map(slots.getters[place], things))
+        if wired:
+            values = [None if _is_wiring(value) else value for value in values]
+        if place in slots.ordered:
+            return _NUMBERS, self._numbering.maps_as_they_are(values)
+        return self._packed(values)
 
-    def pack(self, value: Any) -> Any:
-        """A value as lists and scalars."""
-        kind = type(value)
-        if kind in _PLAIN:
-            return value
-        packer = self._packers.get(kind)
-        if packer is None:
-            packer = self._packers[kind] = self._packer_of(kind)
-        return packer(value)
-
-    def _packer_of(self, kind: type[Any]) -> Callable[[Any], Any]:
-        if issubclass(kind, Enum):
-            return self._enum
-        if issubclass(kind, int):
-            return int
-        if issubclass(kind, str):
-            return str
-        if issubclass(kind, msgspec.Struct):
-            return self._struct
-        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-            return self._named
-        if kind in _OWN_BYTES:
-            return self._own
-        if _is_carried_class(kind):
-            return lambda thing: [None, _OBJECT, self._reference(thing)]
-        raise NotCarried(f"{kind.__module__}.{kind.__qualname__} is nothing that a checkpoint can carry")
-
-    def _reference(self, thing: object) -> int:
-        number = self._numbers.get(id(thing))
-        if number is None:
-            number = self._numbers[id(thing)] = len(self._objects)
-            self._objects.append(thing)
-        return number
-
-    def _struct(self, value: Any) -> tuple[Any, ...]:
-        known = self._struct_places.get(id(value))
-        if known is None:
-            kind = type(value)
-            if kind not in self._structs:
-                self._structs[kind] = (len(self._structs), [])
-            number, table = self._structs[kind]
-            known = self._struct_places[id(value)] = (None, _STRUCT, number, len(table))
-            table.append(value)
-        return known
-
-    def _bytes(self, value: bytes) -> list[Any]:
-        """Shapes of workloads, long and often the same: written once."""
-        return [None, _BYTES, self._texts.setdefault(value, len(self._texts))]
-
-    def _own(self, value: object) -> list[Any]:
-        write, _ = _OWN_BYTES[type(value)]
-        return [None, _OWN, self._class(type(value), _Fields(())), self._bytes(write(value))]
-
-    def _tuple(self, value: tuple[Any, ...]) -> Any:
-        if value and value[0] is not None and _PLAIN.issuperset(map(type, value)):
-            return value
-        packed = [each if type(each) in _PLAIN else self.pack(each) for each in value]
-        if packed and packed[0] is not None and _PLAIN.issuperset(map(type, packed)):
-            return packed
-        return [None, _TUPLE, *packed]
-
-    def _list(self, value: list[Any]) -> list[Any]:
-        return [None, _LIST, *[each if type(each) in _PLAIN else self.pack(each) for each in value]]
-
-    def _deque(self, value: deque[Any]) -> list[Any]:
-        return [None, _DEQUE, *[self.pack(each) for each in value]]
-
-    def _named(self, value: Any) -> list[Any]:
-        number = self._class(type(value), _Fields(value._fields))
-        return [None, _NAMED, number, *[each if type(each) in _PLAIN else self.pack(each) for each in value]]
-
-    def _enum(self, value: Enum) -> list[Any]:
-        return [None, _ENUM, self._class(type(value), _Fields(())), value.name]
-
-    def _map(self, value: dict[Any, Any]) -> list[Any]:
-        packed: list[Any] = [None, _MAP]
-        for key in _in_order(value):
-            packed.append(key if type(key) in _PLAIN else self.pack(key))
-            each = value[key]
-            packed.append(each if type(each) in _PLAIN else self.pack(each))
-        return packed
-
-    def _ordered_map(self, value: dict[Any, Any], tag: int = _ORDERED_MAP) -> list[Any]:
-        packed: list[Any] = [None, tag]
-        for key, each in value.items():
-            packed += (self.pack(key), self.pack(each))
-        return packed
-
-    def _counter(self, value: Counter[Any]) -> list[Any]:
-        return [None, _COUNTER, *self._map(value)[2:]]
-
-    def _set(self, value: set[Any]) -> list[Any]:
-        return [None, _SET, *[self.pack(each) for each in _in_order(value)]]
-
-    def _frozen_set(self, value: frozenset[Any]) -> list[Any]:
-        return [None, _FROZEN_SET, *[self.pack(each) for each in _in_order(value)]]
-
-
-class _Fields:
-    """Stands for a named tuple where its slots are asked for."""
-
-    __slots__ = ("__dict__",)
-
-    def __init__(self, names: tuple[str, ...]) -> None:
-        self.__dict__.update(dict.fromkeys(names))
-
-
-def _in_order(keys: Any) -> list[Any]:
-    try:
-        return sorted(keys)
-    except TypeError:
-        return sorted(keys, key=lambda key: (type(key).__name__, _encoder.encode(key)))
-
-
-def _getter(slots: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    if not slots:
-        return lambda thing: ()
-    if len(slots) == 1:
-        return lambda thing: (getattr(thing, slots[0]),)
-    return attrgetter(*slots)
+    def _packed(self, values: list[Any]) -> tuple[int, Any]:
+        kinds = set(map(type, values))
+        if any(map(is_number, kinds)):
+            values = without_classes(values)
+            kinds = set(map(type, values))
+        if kinds <= INLINE and (int not in kinds or all(is_short(value) for value in values if type(value) is int)):
+            if kinds == {type(None)} or (len(kinds) == 1 and float not in kinds and len(set(values)) == 1):
+                return _ONE_PLAIN, values[0]
+            if int not in kinds or 2 * len(set(values)) > len(values):
+                return _PLAIN, values
+        numbers = self._numbering.numbers(values)
+        if numbers.count(numbers[0]) == len(numbers):
+            return _ONE_NUMBER, numbers[0]
+        return _NUMBERS, numbers
 
 
 _BROKEN: Final = (
@@ -442,128 +313,70 @@ class _Reader:
             )
         if body.shape != shape_of_objects():
             raise OtherSchema("the objects of the checkpoint have other fields than those of this version")
-        self._classes = [(_class_named(name), slots) for name, slots in body.classes]
-        self._structs = [_structs_of(name, raw) for name, raw in body.structs]
-        self._objects: list[Any] = []
+        if body.values > len(rest) + len(FIXED):
+            raise Damaged("the checkpoint promises more values than it has bytes")
+        self._classes = [class_named(name) for name, _ in body.classes]
+        for kind, (_, fields) in zip(self._classes, body.classes, strict=True):
+            if not is_carried_class(kind) and fields_of(kind) != fields:
+                raise OtherSchema(f"{kind.__name__} has other fields than in the checkpoint")
 
     def read(self) -> Ledger:
-        ledger = Ledger(self._body.cluster)
+        body = self._body
+        ledger = Ledger(body.cluster)
         frame = _frame(ledger)
+        if len(frame) != body.frame:
+            raise OtherSchema(f"a ledger was made of {body.frame} parts, now of {len(frame)}")
+        values = Values(self._classes, frame, body.values, _OWN_BYTES)
         try:
-            rows = _rows_decoder.decode(self._body.rows)
-            if len(frame) != self._body.frame:
-                raise OtherSchema(f"a ledger was made of {self._body.frame} parts, now of {len(frame)}")
-            for number, row in enumerate(rows):
-                kind, _ = self._classes[row[0]]
-                if number < len(frame):
-                    if type(frame[number]) is not kind:
-                        raise OtherSchema(f"part {number} was a {kind.__name__}, now a {type(frame[number]).__name__}")
-                    self._objects.append(frame[number])
-                else:
-                    self._objects.append(kind.__new__(kind))
-            checked: set[int] = set()
-            for number, row in enumerate(rows):
-                self._fill(self._objects[number], row, checked, wired=number < len(frame))
-        except _BROKEN as problem:
+            for run in body.runs:
+                values.read(run)
+            for number, (index, _, columns) in enumerate(body.batches[: len(frame)]):
+                self._fill_part(number, frame[number], index, columns, values)
+            empty = {kind: iter(things) for kind, things in values.objects.items()}
+            for index, count, columns in body.batches[len(frame) :]:
+                kind = self._classes[index]
+                things = [next(empty[kind]) for _ in range(count)]
+                self._check_slots(kind, things[0], index)
+                for slot, column in zip(body.classes[index][1], columns, strict=True):
+                    _consume(map(getattr(kind, slot).__set__, things, _unpacked(column, count, values)))
+            if any(next(left, None) is not None for left in empty.values()):
+                raise Damaged("the checkpoint has objects without content")
+        except (*_BROKEN, StopIteration) as problem:
             raise Damaged(f"the checkpoint does not hold together: {type(problem).__name__}: {problem}") from None
         return ledger
 
-    def _fill(self, thing: Any, row: list[Any], checked: set[int], *, wired: bool) -> None:
-        kind, slots = self._classes[row[0]]
-        if row[0] not in checked:
-            checked.add(row[0])
-            has = slots_of(kind, thing)
-            if has != slots:
-                changed = sorted(set(has) ^ set(slots))
-                raise OtherSchema(f"{kind.__name__} has other slots than in the checkpoint: {', '.join(changed)}")
-        for slot, value in zip(slots, row[1:], strict=True):
-            if wired and _is_wiring(getattr(thing, slot, None)):
-                continue
-            setattr(thing, slot, self._unpack(value) if type(value) is list else value)
+    def _fill_part(self, number: int, thing: Any, index: int, columns: list[tuple[int, Any]], values: Values) -> None:
+        kind = self._classes[index]
+        if type(thing) is not kind:
+            raise OtherSchema(f"part {number} was a {kind.__name__}, now a {type(thing).__name__}")
+        self._check_slots(kind, thing, index)
+        for slot, column in zip(self._body.classes[index][1], columns, strict=True):
+            if not _is_wiring(getattr(thing, slot, None)):
+                (value,) = _unpacked(column, 1, values)
+                setattr(thing, slot, value)
 
-    def _unpack(self, value: list[Any]) -> Any:
-        if not value or value[0] is not None:
-            return tuple(value)
-        tag = value[1]
-        if tag == _OBJECT:
-            return self._objects[value[2]]
-        if tag == _STRUCT:
-            return self._structs[value[2]][value[3]]
-        if tag == _BYTES:
-            return self._body.texts[value[2]]
-        if tag == _TUPLE:
-            return tuple([self._unpack(each) if type(each) is list else each for each in value[2:]])
-        if tag == _NAMED:
-            kind, fields = self._classes[value[2]]
-            if sorted(kind._fields) != fields:
-                raise OtherSchema(f"{kind.__name__} has other fields than in the checkpoint")
-            return kind._make([self._unpack(each) if type(each) is list else each for each in value[3:]])
-        if tag == _OWN:
-            _, read = _OWN_BYTES[self._classes[value[2]][0]]
-            return read(self._unpack(value[3]))
-        if tag == _ENUM:
-            return self._classes[value[2]][0][value[3]]
-        items = [self._unpack(each) if type(each) is list else each for each in value[2:]]
-        return _CONTAINERS[tag](items)
+    def _check_slots(self, kind: type[Any], thing: object, index: int) -> None:
+        has, had = slots_of(kind, thing), self._body.classes[index][1]
+        if has != had:
+            changed = ", ".join(sorted(set(has) ^ set(had)))
+            raise OtherSchema(f"{kind.__name__} has other slots than in the checkpoint: {changed}")
 
 
-def _pairs(items: list[Any]) -> Iterator[tuple[Any, Any]]:
-    return zip(items[::2], items[1::2], strict=True)
-
-
-_CONTAINERS: Final[dict[int, Callable[[list[Any]], Any]]] = {
-    _LIST: list,
-    _SET: set,
-    _FROZEN_SET: frozenset,
-    _DEQUE: deque,
-    _MAP: lambda items: dict(_pairs(items)),
-    _ORDERED_MAP: lambda items: OrderedDict(_pairs(items)),
-    _COUNTER: lambda items: Counter(dict(_pairs(items))),
-}
-
-
-def _name_of(kind: type[Any]) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _class_named(name: str) -> type[Any]:
-    """A class of this package by name; nothing is imported for the sake of a checkpoint, and nothing is called."""
-    module, _, qualified = name.partition(":")
-    found: Any = sys.modules.get(module) if module.startswith(_PACKAGE) else None
-    for part in qualified.split("."):
-        found = getattr(found, part, None)
-    if not isinstance(found, type) or found.__module__ != module:
-        raise OtherSchema(f"the checkpoint holds a {name}, which this version does not know")
+def _unpacked(column: tuple[int, Any], count: int, values: Values) -> Iterable[Any]:
+    tag, content = column
+    if tag == _ONE_PLAIN:
+        return repeat(content, count)
+    if tag == _ONE_NUMBER:
+        return values.of([content] * count)
+    found: list[Any] = content if tag == _PLAIN else values.of(content)
+    if len(found) != count:
+        raise Damaged(f"a slot has {len(found)} values for {count} objects")
     return found
 
 
-def _structs_of(name: str, raw: msgspec.Raw) -> list[Any]:
-    kind = _class_named(name)
-    if not issubclass(kind, msgspec.Struct):
-        raise Damaged(f"{name} is no struct")
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        decoder = _decoders[kind] = msgspec.msgpack.Decoder(list[kind], dec_hook=_read_number)  # type: ignore[valid-type]
-    try:
-        found: list[Any] = decoder.decode(raw)
-        return found
-    except (msgspec.DecodeError, UnicodeDecodeError) as problem:
-        raise Damaged(f"{name}: {problem}") from None
-
-
-def _write_number(value: object) -> object:
-    """Numbers with a name, such as quantities; those beyond 64 bits as text."""
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**63 else str(int(value))
-    raise NotCarried(f"{type(value).__qualname__} is nothing that a checkpoint can carry")
-
-
-def _read_number(kind: type[Any], value: Any) -> Any:
-    return int.__new__(kind, value)
+def _consume(steps: Iterable[Any]) -> None:
+    deque(steps, maxlen=0)
 
 
 _encoder = msgspec.msgpack.Encoder()
-_struct_encoder = msgspec.msgpack.Encoder(enc_hook=_write_number, order="deterministic")
 _body_decoder = msgspec.msgpack.Decoder(_Body)
-_rows_decoder = msgspec.msgpack.Decoder(list[list[Any]])
-_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}

@@ -125,7 +125,7 @@ def test_bytes_of_another_version_of_the_format_the_rules_or_the_objects_are_ref
 ) -> None:
     value = saved(World("q(4)").fold)
     with pytest.raises(OtherSchema, match="version 99"):
-        load(value.replace(b"checkpoint 1\n", b"checkpoint 99\n"))
+        load(value.replace(b"checkpoint 2\n", b"checkpoint 99\n"))
     monkeypatch.setattr("ledger.checkpoint.RULES_VERSION", 99)
     with pytest.raises(OtherSchema, match="rules"):
         load(value)
