@@ -84,7 +84,7 @@ EDGES: Final = (
         "a retry: quota came back, a queue, cohort, flavor or check changed, it changed itself",
     ),
     Edge(("queued", "parked"), ("held",), "an object shows Requeued False or a backoff"),
-    Edge(("held",), ("queued", "parked"), "an object shows Requeued True"),
+    Edge(("held",), ("queued", "parked"), "an object shows Requeued True, or takes its backoff back"),
     Edge(("held",), ("queued", "parked"), "its backoff ends: a timer", ("Requeued BackoffFinished",)),
     Edge(("held",), ("queued", "parked"), "its ClusterQueue starts again", ("Requeued ClusterQueueRestarted",)),
     Edge(("held",), ("queued", "parked"), "it was reactivated", ("Requeued Reactivated",)),
