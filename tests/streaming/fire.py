@@ -22,17 +22,15 @@ from queue import Queue
 from random import Random
 from typing import Any
 
-from aiokafka import TopicPartition
-
 from benchmarks.generated import GeneratedCohort, batch, made
 from ledger.fold import Fold
 from tests.streaming.apache_kafka import apache_kafka
-from tests.streaming.log import aborted_records, assert_written_once, wait_until_committed, write_events
+from tests.streaming.log import aborted_records, assert_written_once, nothing_hangs, wait_until_committed, write_events
 from tests.streaming.workers import WorkerProcess
 from topics.admin import ensure_topics
 from topics.broker import EmbeddedBroker
 from topics.folding import ledger_fold
-from topics.reader import end_offsets, read_to_end, reader
+from topics.reader import read_to_end
 from topics.settings import Settings
 from topics.topic import Topics, partition_of
 
@@ -228,7 +226,7 @@ async def _verify(settings: Settings, fire: Fire, folder: Path) -> None:
                 fire.decisions += 1
         async for records in read_to_end(settings, topics.checkpoints.name, partition):
             fire.checkpoints += sum(1 for record in records if b"manifest" in record.key)
-    await _nothing_hangs(settings, topics)
+    await nothing_hangs(settings)
     for arguments in (["--export", str(folder / "fire.qla")], [str(folder / "fire.qla")]):
         done = subprocess.run(
             [sys.executable, "-c", "from projections.cli import main; main()", "audit", *arguments],
@@ -239,17 +237,6 @@ async def _verify(settings: Settings, fire: Fire, folder: Path) -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         fire.notes.append(done.stdout.strip())
-
-
-async def _nothing_hangs(settings: Settings, topics: Topics) -> None:
-    """No transaction is open: the end for readers of committed records is the end."""
-    for topic in topics.all():
-        places = [TopicPartition(topic.name, partition) for partition in range(settings.partitions)]
-        ends = []
-        for isolation in ("read_committed", "read_uncommitted"):
-            async with reader(settings, topic.name, range(settings.partitions), isolation=isolation) as consumer:
-                ends.append(await end_offsets(consumer, places))
-        assert ends[0] == ends[1], f"a transaction hangs in {topic.name}: {ends}"
 
 
 def main() -> int:

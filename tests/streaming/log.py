@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from topics.admin import consumed_offsets
 from topics.codec import APPLIED_KEY, decode_applied, encode_row, encode_row_key
 from topics.folding import FoldFactory
-from topics.reader import read_to_end
+from topics.reader import end_offsets, read_to_end, reader
 from topics.settings import Settings
 from topics.topic import Topics, partition_of
 
@@ -130,3 +130,14 @@ async def aborted_records(settings: Settings) -> int:
         everything = await written(settings, partition, "read_uncommitted")
         count += len(everything.decisions) - len((await written(settings, partition)).decisions)
     return count
+
+
+async def nothing_hangs(settings: Settings) -> None:
+    """No transaction is open: the end for readers of committed records is the end."""
+    for topic in Topics.of(settings).all():
+        places = [TopicPartition(topic.name, partition) for partition in range(settings.partitions)]
+        ends = []
+        for isolation in ("read_committed", "read_uncommitted"):
+            async with reader(settings, topic.name, range(settings.partitions), isolation=isolation) as consumer:
+                ends.append(await end_offsets(consumer, places))
+        assert ends[0] == ends[1], f"a transaction hangs in {topic.name}: {ends}"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from topics.broker import end_with_parent
@@ -21,9 +22,17 @@ MAIN = "from projections.cli import main; main()"
 class WorkerProcess:
     """A worker that the test may treat as it likes."""
 
-    def __init__(self, settings: Settings, log: Path, *, fold: str = "counting", sleep: float = 0.0) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        log: Path,
+        *,
+        fold: str = "counting",
+        sleep: float = 0.0,
+        module: Sequence[str] = (),
+    ) -> None:
         self.log = log
-        arguments = ["-m", "tests.streaming.worker_process", fold, str(sleep)]
+        arguments = ["-m", *(module or ("tests.streaming.worker_process", fold, str(sleep)))]
         if fold == COMMAND:
             arguments = ["-c", MAIN, "worker"]
         with log.open("ab") as output:
@@ -41,6 +50,13 @@ class WorkerProcess:
     def kill(self) -> None:
         self._process.kill()
         self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ask_to_stop(self) -> None:
+        self._process.terminate()
 
     def freeze(self) -> None:
         os.kill(self._process.pid, signal.SIGSTOP)
