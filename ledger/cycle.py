@@ -6,7 +6,7 @@ for those after it. What a cycle only reserved is taken back at its end, admissi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ledger.amounts import add, subtract
@@ -14,7 +14,7 @@ from ledger.assignment import Assignment, Mode, SearchMode
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.fair_preemption import FairVictimSearch
 from ledger.flavors import FlavorSearch, GranularMode, SearchRules
-from ledger.ordering import Entry, OrderRules, classical_order, fair_order
+from ledger.ordering import Entry, OrderRules
 from ledger.pending import Preemptor
 from ledger.preemption import find_classical_victims
 from ledger.requests import PodSetRequests, scaled_to
@@ -97,12 +97,27 @@ class Preempting(NamedTuple):
 
 Outcome = Reserved | Preempting
 
+
+class HeldEntry(NamedTuple):
+    """An entry that waits with the scheduling loop (7.5.2). `assignment` is what its cycle computed for it, where that
+    fits without victims, from these requests."""
+
+    state: WorkloadState
+    pod_sets: tuple[PodSetRequests, ...] | None
+    assignment: Assignment | None
+
+
+def held_entry(entry: Entry) -> HeldEntry:
+    fits = entry.assignment is not None and entry.assignment.mode is Mode.FIT
+    return HeldEntry(entry.state, entry.state.pod_sets, entry.assignment if fits else None)
+
+
 Scans = tuple[tuple[str, object], ...]
 """Per head the last flavors tried."""
 
 
 class Cycle:
-    """One pass over the heads of `tree`. `run` yields what was decided, in order; the caller acts on each at once."""
+    """One pass over the heads of `tree`: `begin` (or `resume`), `process` for one after the other, `end`."""
 
     def __init__(self, tree: Tree, numbers: FlavorResources, rules: CycleRules, surroundings: Surroundings) -> None:
         self._tree = tree
@@ -121,32 +136,41 @@ class Cycle:
         self._temporary = False
         self._admitted: list[Entry] = []
         self.changed = False
-        self.blocked: WorkloadState | None = None
+        self.blocked = False
         self.looked_at: list[Entry] = []
         self.told: list[WorkloadState] = []
 
-    def run(self, first: WorkloadState | None = None) -> Iterator[Outcome]:
-        """5.1.1. Nothing happens, and no cycle is counted, when there is no head. `first` is the workload for which
-        everything waited (7.5.2): it goes alone."""
-        entries = self._pop_heads() if first is None else self._pop(first)
-        if not entries:
-            return
-        self._tree.cycle += 1
-        self.looked_at = entries
-        nominated = [entry for entry in entries if self._nominate(entry)]
-        self._borrowers = None
-        for entry in self._in_order(nominated):
-            self._take_claims_out()
-            outcome = self._process(entry)
-            if self._rules.strategies is not None:
-                # Shares are those of the tables in which victims still hold what they hold (5.6.3).
-                self._put_claims_back()
-            if outcome is not None:
-                yield outcome
-            if self.blocked is not None:
-                break
+    @property
+    def tree(self) -> Tree:
+        return self._tree
+
+    def begin(self) -> list[Entry]:
+        """5.1.1 up to the nominations: the heads that have an assignment. Without a head no cycle is counted."""
+        self.looked_at = self._pop_heads()
+        if self.looked_at:
+            self._tree.cycle += 1
+        return self._nominated(())
+
+    def resume(self, held: Sequence[HeldEntry]) -> list[Entry]:
+        """7.5.2: the rest of a cycle that was broken off goes on, those of it that still wait."""
+        taken = [(self._take(each.state), each) for each in held]
+        self.looked_at = [entry for entry, _ in taken if entry is not None]
+        return self._nominated([each for _, each in taken])
+
+    def process(self, entry: Entry) -> Outcome | None:
+        """5.7.4 for the next in order. The caller acts on what was decided before it hands over another one, and none
+        after one that is `blocked`."""
+        self._take_claims_out()
+        outcome = self._process(entry)
+        if self._rules.strategies is not None:
+            # Shares are those of the tables in which victims still hold what they hold (5.6.3).
+            self._put_claims_back()
+        return outcome
+
+    def end(self) -> None:
+        """Whoever got no quota goes back into its queue."""
         self._settle_tables()
-        for entry in entries:
+        for entry in self.looked_at:
             if entry.state.reservation is None:
                 self._requeue(entry)
 
@@ -162,16 +186,22 @@ class Cycle:
                 entries.append(Entry(queue, state))
         return entries
 
-    def _pop(self, first: WorkloadState) -> list[Entry]:
-        queue = first.waiting_in
-        if queue is None or not queue.active or not queue.pending.take(first):
-            return []
-        first.evaluated_generation = first.generation
-        return [Entry(queue, first)]
+    def _take(self, state: WorkloadState) -> Entry | None:
+        queue = state.waiting_in
+        if queue is None or not queue.active or not queue.pending.take(state):
+            return None
+        state.evaluated_generation = state.generation
+        return Entry(queue, state)
+
+    def _nominated(self, held: Sequence[HeldEntry]) -> list[Entry]:
+        kept = {each.state.uid: each for each in held}
+        nominated = [entry for entry in self.looked_at if self._nominate(entry, kept.get(entry.state.uid))]
+        self._borrowers = None
+        return nominated
 
     # Nomination
 
-    def _nominate(self, entry: Entry) -> bool:
+    def _nominate(self, entry: Entry, held: HeldEntry | None) -> bool:
         """5.2: False when a check refuses the head; otherwise it has an assignment and takes part."""
         refusal = self._around.refuse(entry.queue, entry.state)
         if refusal is not None:
@@ -182,8 +212,14 @@ class Cycle:
         if entry.state.no_devices is not None and not (memory is not None and memory.has_pending_flavors):
             entry.state.no_devices = None
         entry.replaced = self._around.replaced_slice(entry.queue, entry.state)
-        self._assign(entry, start=memory.tried if memory is not None else ())
+        if held is None or not self._takes_up(entry, held):
+            self._assign(entry, start=memory.tried if memory is not None else ())
         return True
+
+    def _takes_up(self, entry: Entry, held: HeldEntry) -> bool:
+        """7.5.2: it is reserved with the assignment already computed, where that is still true and still fits."""
+        entry.assignment = held.assignment
+        return held.assignment is not None and held.pod_sets == entry.state.pod_sets and self._fits(entry)
 
     def _forget_outdated_memory(self, entry: Entry) -> None:
         """5.5.5."""
@@ -298,11 +334,6 @@ class Cycle:
 
     # Processing
 
-    def _in_order(self, entries: list[Entry]) -> Iterator[Entry]:
-        if self._rules.strategies is None:
-            return classical_order(entries, self._rules.order)
-        return fair_order(self._tree, entries, self._rules.order, self._numbers)
-
     def _process(self, entry: Entry) -> Outcome | None:
         """5.7.4: the first line of the table that applies."""
         if self._overlaps(entry) and self._rules.recomputes:
@@ -335,7 +366,7 @@ class Cycle:
         elif assignment.mode is Mode.PREEMPT:
             return self._preempt(entry)
         elif self._around.blocks_admission():
-            self.blocked = entry.state
+            self.blocked = True
             entry.state.memory = entry.before
             self._refuse(entry, BLOCKED, BLOCKED, "waiting for all admitted workloads to be in PodsReady condition")
         else:
@@ -527,7 +558,6 @@ class Cycle:
         pending = queue.pending
         if entry.verdict is None:
             # 7.5.2: the cycle was broken off before its turn.
-            assert self.blocked is not None
             state.memory = entry.before
             pending.activate(state)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ledger.assignment import Assignment
@@ -72,6 +72,23 @@ def classical_order(entries: Iterable[Entry], rules: OrderRules) -> Iterator[Ent
         )
 
     return iter(sorted(entries, key=key))
+
+
+def order_of(entries: Sequence[Entry], rules: OrderRules, numbers: FlavorResources, *, fair: bool) -> Iterator[Entry]:
+    """5.6 over all trees: levels are compared as numbers (5.6.2), tournaments are those of the tree of whatever
+    ClusterQueue is left with the smallest name (5.6.3)."""
+    if not fair:
+        yield from classical_order(entries, rules)
+        return
+    by_tree: dict[int, list[Entry]] = {}
+    for entry in entries:
+        by_tree.setdefault(id(entry.queue.tree), []).append(entry)
+    orders = {key: fair_order(of_tree[0].queue.tree, of_tree, rules, numbers) for key, of_tree in by_tree.items()}
+    remaining = {entry.queue.name: id(entry.queue.tree) for entry in entries}
+    while remaining:
+        entry = next(orders[remaining[min(remaining)]])
+        del remaining[entry.queue.name]
+        yield entry
 
 
 class _Record(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
@@ -12,17 +12,19 @@ from ledger.cycle import (
     PENDING,
     Cycle,
     CycleRules,
+    HeldEntry,
     Preempting,
     Reserved,
     Scans,
     Surroundings,
+    held_entry,
 )
 from ledger.device_room import DeviceRoom
 from ledger.fair_preemption import almost_common_ancestors
 from ledger.loops import PreemptionHistory
 from ledger.objects.configuration import Configuration
 from ledger.objects.workload import condition
-from ledger.ordering import Entry, OrderRules
+from ledger.ordering import Entry, OrderRules, order_of
 from ledger.pending import HELD
 from ledger.recorder import Recorder
 from ledger.shares import Share, share_of
@@ -69,24 +71,32 @@ class Scheduler:
             self._rules = rules_of(self._state.configuration)
         if self._rules.asks_devices:
             self._devices.forget()
+        if self._blocks_admission:
+            self._settle_blocking(trees)
+        else:
+            self._state.held_back.clear()
+            self._state.kept_waiting.clear()
+            for tree in trees:
+                self._settle([tree])
+
+    @property
+    def _blocks_admission(self) -> bool:
+        waiting = self._state.configuration.wait_for_pods_ready
+        return waiting is not None and waiting.block_admission
+
+    def _settle_blocking(self, trees: Sequence[Tree]) -> None:
+        """7.5.2: the scheduling loop is one for all trees, and it waits as a whole; the rest of the cycle in which it
+        began to wait comes first."""
         state = self._state
-        first, state.held_back = state.held_back, None
-        if first is not None:
-            # 7.5.2: the whole loop waits, for this one.
-            if state.blocks_admission():
-                state.held_back = first
-                state.kept_waiting.update(tree.queues[0].name for tree in trees if tree.queues)
-                return
-            trees = state.trees_of({*state.kept_waiting, *(tree.queues[0].name for tree in trees if tree.queues)})
-            state.kept_waiting.clear()
-        waits = False
-        if first is not None and first.waiting_in is not None:
-            waits = self._cycle(first.waiting_in.tree, first).blocked is not None
-        for tree in trees:
-            if not waits:
-                waits = self._settle(tree)
-            elif tree.queues:
-                state.kept_waiting.add(tree.queues[0].name)
+        waiting = state.trees_of({*state.kept_waiting, *names_of(trees)})
+        if state.held_back and state.blocks_admission():
+            state.kept_waiting.update(names_of(trees))
+            return
+        state.kept_waiting.clear()
+        held, state.held_back = state.held_back, []
+        blocked = held and any(cycle.blocked for cycle in self._pass(state.trees_of(queues_of(held)), held))
+        if blocked or self._settle(waiting):
+            state.kept_waiting.update(names_of(waiting))
 
     def retry(self, trees: Sequence[Tree]) -> None:
         """4.7.1: move what is parked in these trees to the heaps; trees with a circle are left out."""
@@ -99,40 +109,53 @@ class Scheduler:
                     lambda namespace, queue=queue: state.namespace_matches(queue, namespace)  # type: ignore[misc]
                 )
 
-    def _settle(self, tree: Tree) -> bool:
-        """True when the loop has to wait for pods to be ready."""
-        scans: list[Scans] = []
-        while True:
-            cycle = self._cycle(tree)
-            if cycle.blocked is not None:
+    def _settle(self, trees: Sequence[Tree]) -> bool:
+        """Cycles over these trees together; True when the loop has to wait for pods to be ready."""
+        scans: dict[int, list[Scans]] = {id(tree): [] for tree in trees}
+        while trees:
+            cycles = self._pass(trees)
+            if any(cycle.blocked for cycle in cycles):
                 return True
-            if cycle.changed:
-                scans = []
-                continue
-            before, after = cycle.scans()
-            if after == before:
-                return False
-            # Without a change only flavor scans move on. One that comes round would do so for ever without a decision,
-            # so it ends there. Where it ends shows at the next event: the reference is seen to make 8 such cycles, or
-            # as many more as leave scans of two and of three flavors at the same place.
-            scans = scans or [before]
-            if after in scans and len(scans) >= 8 and len(scans) % 6 == 2:
-                return False
-            scans.append(after)
+            trees = [cycle.tree for cycle in cycles if _goes_on(cycle, scans[id(cycle.tree)])]
+        return False
 
-    def _cycle(self, tree: Tree, first: WorkloadState | None = None) -> Cycle:
-        cycle = Cycle(tree, self._state.numbers, self._rules, self._surroundings)
-        for outcome in cycle.run(first):
+    def _pass(self, trees: Sequence[Tree], held: Sequence[HeldEntry] = ()) -> list[Cycle]:
+        """One cycle of each tree, their heads in one order."""
+        cycles = {id(tree): Cycle(tree, self._state.numbers, self._rules, self._surroundings) for tree in trees}
+        entries = [
+            entry
+            for cycle in cycles.values()
+            for entry in (cycle.resume([h for h in held if is_in(h.state, cycle.tree)]) if held else cycle.begin())
+        ]
+        order = self._order(entries, held)
+        for entry in order:
+            cycle = cycles[id(entry.queue.tree)]
+            outcome = cycle.process(entry)
             if isinstance(outcome, Reserved):
-                self._reserve(cycle, outcome, tree.cycle)
-            else:
-                self._preempt(outcome, tree.cycle)
-        for state in cycle.told:
-            self._state.told[state.uid] = state
-        if cycle.blocked is not None:
-            self._state.held_back = cycle.blocked
-            self._state.kept_waiting.add(tree.queues[0].name)
-        return cycle
+                self._reserve(cycle, outcome, cycle.tree.cycle)
+            elif outcome is not None:
+                self._preempt(outcome, cycle.tree.cycle)
+            if cycle.blocked:
+                self._state.held_back = [held_entry(each) for each in (entry, *order)]
+        for cycle in cycles.values():
+            cycle.end()
+            for state in cycle.told:
+                self._state.told[state.uid] = state
+        return list(cycles.values())
+
+    def _order(self, entries: Sequence[Entry], held: Sequence[HeldEntry]) -> Iterator[Entry]:
+        """Whoever the loop waited for goes first; the others of its cycle keep their order, which fair sharing decides
+        anew with every reservation (5.6.3)."""
+        fair = self._rules.strategies is not None
+        place = {each.state.uid: number for number, each in enumerate(held)}
+        if held:
+            entries = sorted(entries, key=lambda entry: place[entry.state.uid])
+            if not fair:
+                yield from entries
+                return
+            yield from entries[:1]
+            entries = entries[1:]
+        yield from order_of(entries, self._rules.order, self._state.numbers, fair=fair)
 
     def _reserve(self, cycle: Cycle, outcome: Reserved, number: int) -> None:
         """7.1: the workload leaves the queue and holds quota at the same instant."""
@@ -229,6 +252,40 @@ class Scheduler:
                 if state.waiting_in is not None and state.place == HELD and self._state.backoff_expired(state):
                     state.waiting_in.pending.activate(state)
                     self._state.touched.add(state.waiting_in.name)
+
+
+def _goes_on(cycle: Cycle, scans: list[Scans]) -> bool:
+    """Whether another cycle of the tree can do anything.
+
+    Without a change only flavor scans move on. One that comes round would do so for ever without a decision, so it ends
+    there. Where it ends shows at the next event: the reference is seen to make 8 such cycles, or as many more as leave
+    scans of two and of three flavors at the same place.
+    """
+    if cycle.changed:
+        scans.clear()
+        return True
+    before, after = cycle.scans()
+    if after == before:
+        return False
+    if not scans:
+        scans.append(before)
+    if after in scans and len(scans) >= 8 and len(scans) % 6 == 2:
+        return False
+    scans.append(after)
+    return True
+
+
+def names_of(trees: Sequence[Tree]) -> list[str]:
+    """A ClusterQueue of each, by which it is found again."""
+    return [tree.queues[0].name for tree in trees if tree.queues]
+
+
+def queues_of(held: Sequence[HeldEntry]) -> set[str]:
+    return {each.state.waiting_in.name for each in held if each.state.waiting_in is not None}
+
+
+def is_in(state: WorkloadState, tree: Tree) -> bool:
+    return state.waiting_in is not None and state.waiting_in.tree is tree
 
 
 def rules_of(configuration: Configuration) -> CycleRules:

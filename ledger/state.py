@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -41,6 +42,9 @@ from ledger.tree import FlavorResources, Tree
 from ledger.workload_facts import covering_checks, required_checks
 from ledger.workloads import NO_DRIFT, AssignedPodSet, Reservation, StaleCheck, Verdict, WorkloadState
 
+if TYPE_CHECKING:
+    from ledger.cycle import HeldEntry
+
 NAMESPACED_NAME = tuple[str, str]
 
 REFERENCE_RULES = "kueue-0.19"
@@ -52,8 +56,8 @@ class State:
     the ledger decided itself. `watched` are workloads to be looked at for what follows from a change (admission 7),
     `restarted` those that a queue gets back after its first cycles. `moved` and `moved_queues` may stand otherwise than
     was told (`ledger.standings`); a ClusterQueue is ("", name) there. `not_ready` hold quota without their pods being
-    ready; `held_back` is whom the scheduling loop waits to reserve for meanwhile, `kept_waiting` names the trees that
-    wait with it (admission 7.5.2)."""
+    ready; `held_back` is the rest of the cycle in which the scheduling loop waits for them, first whom it would reserve
+    for, `kept_waiting` names the trees that wait with it (admission 7.5.2)."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -93,7 +97,7 @@ class State:
         self.watched: dict[str, WorkloadState] = {}
         self.restarted: OrderedDict[str, WorkloadState] = OrderedDict()
         self.not_ready: dict[str, WorkloadState] = {}
-        self.held_back: WorkloadState | None = None
+        self.held_back: list[HeldEntry] = []
         self.kept_waiting: set[str] = set()
         self.timers = Timers()
         self.consumption = Consumption()
@@ -437,7 +441,7 @@ class State:
             self.not_ready[state.uid] = state
             return
         self.not_ready.pop(state.uid, None)
-        if self.held_back is not None and not self.not_ready:
+        if self.held_back and not self.not_ready:
             self.touched.update(self.kept_waiting)
 
     def blocks_admission(self) -> bool:

@@ -94,6 +94,57 @@ def test_t92_the_one_that_everything_waited_for_goes_first() -> None:
     assert steps(life.finish("x")) == ["Released x Finished", "Reserved a", "Admitted a"]
 
 
+def asks(name: str, queue: str, **more: Any) -> build.Object:
+    return build.workload(name, queue, requests={"nvidia.com/gpu": 1}, **more)
+
+
+def test_the_rest_of_the_cycle_goes_before_whoever_comes_while_the_loop_waits() -> None:
+    """7.5.2: the loop waits inside a cycle, whose heads were chosen before."""
+    life = world(block=True)
+    life.queue("b")
+    life.queue("c")
+    life.job("x", queue="c")
+    assert steps(life.submit(asks("first", "a", created=10), asks("second", "b", created=20))) == []
+    assert steps(life.job("urgent", priority=9)) == []
+    assert steps(life.pods("x", True)) == ["Reserved first", "Admitted first"]
+    assert steps(life.pods("first", True)) == ["Reserved second", "Admitted second"]
+    assert steps(life.pods("second", True)) == ["Reserved urgent", "Admitted urgent"]
+
+
+def test_one_that_left_while_the_loop_waits_is_passed_over() -> None:
+    life = world(block=True)
+    life.queue("b")
+    life.job("x")
+    life.submit(asks("first", "a", created=10), asks("second", "b", created=20))
+    life.delete("first")
+    assert steps(life.pods("x", True)) == ["Reserved second", "Admitted second"]
+
+
+def test_a_blocking_loop_takes_the_heads_of_all_queues_in_one_order() -> None:
+    """5.6.2: also of queues that share no cohort."""
+    life = world(block=True)
+    life.queue("b")
+    waiting = [asks("a1", "a", created=10), asks("a2", "a", created=11), asks("b1", "b", created=12)]
+    assert steps(life.submit(*waiting)) == ["Reserved a1", "Admitted a1"]
+    assert steps(life.pods("a1", True)) == ["Reserved b1", "Admitted b1"]
+    assert steps(life.pods("b1", True)) == ["Reserved a2", "Admitted a2"]
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_the_loop_reserves_what_it_computed_before_it_waited(grows: bool) -> None:
+    """7.5.2: on the flavor that was free then, although a better one came back meanwhile; a changed request is new."""
+    life = Life(waitForPodsReady={"timeout": "1h", "blockAdmission": True})
+    life.add(build.flavor("f1"), build.flavor("f2"))
+    quotas = {flavor: [build.quota("nvidia.com/gpu", 2)] for flavor in ("f1", "f2")}
+    life.add(build.cluster_queue("a", build.group(**quotas)), build.local_queue("a"))
+    life.job("x", 2)
+    assert steps(life.job("w")) == []
+    if grows:
+        life.change(build.workload("w", "a", requests={"nvidia.com/gpu": 2}, created=0))
+    (reserved,) = [d for d in life.finish("x") if d["type"] == "QuotaReserved"]
+    assert reserved["podSets"][0]["flavors"] == {"nvidia.com/gpu": "f1" if grows else "f2"}
+
+
 def test_pods_that_are_ready_in_time_end_the_waiting() -> None:
     life = world()
     life.at(1000).job("w")
