@@ -25,7 +25,14 @@ from typing import Any
 from benchmarks.generated import GeneratedCohort, batch, made
 from ledger.fold import Fold
 from tests.streaming.apache_kafka import apache_kafka
-from tests.streaming.log import aborted_records, assert_written_once, nothing_hangs, wait_until_committed, write_events
+from tests.streaming.log import (
+    aborted_records,
+    assert_written_once,
+    nothing_hangs,
+    wait_until_committed,
+    waiting,
+    write_events,
+)
 from tests.streaming.workers import WorkerProcess
 from topics.admin import ensure_topics
 from topics.broker import EmbeddedBroker
@@ -144,11 +151,14 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
         if second is not None and second.alive:
             second.terminate(60)
     writer.join()
-    with _worker(settings, "a", folder, sleep=0.0) as last:
-        _wait_until_it_folds(last)
-        asyncio.run(wait_until_committed(settings, events, seconds=600))
-        code = last.terminate(60)
-        assert code == 0, f"exit code {code}: {last.text()[-2000:]}"
+    while asyncio.run(waiting(settings)):
+        with _worker(settings, "a", folder, sleep=0.0) as last:
+            _wait_until_it_folds(last)
+            asyncio.run(wait_until_committed(settings, events, seconds=600))
+            while asyncio.run(waiting(settings)):
+                time.sleep(0.1)
+            code = last.terminate(60)
+            assert code == 0, f"exit code {code}: {last.text()[-2000:]}"
     asyncio.run(_verify(settings, fire, folder))
     fire.seconds = time.monotonic() - began
     return fire

@@ -65,6 +65,15 @@ async def wait_until_committed(settings: Settings, count: int, seconds: float = 
         await asyncio.sleep(0.05)
 
 
+async def waiting(settings: Settings) -> int:
+    """Records that nobody has consumed yet, ticks of workers among them."""
+    name = Topics.of(settings).events.name
+    places = [TopicPartition(name, partition) for partition in range(settings.partitions)]
+    async with reader(settings, name, range(settings.partitions)) as consumer:
+        ends = await end_offsets(consumer, places)
+    return sum(ends.values()) - await committed(settings)
+
+
 @dataclass
 class Written:
     """What a partition of the log holds, or what a fold of its events must give."""
