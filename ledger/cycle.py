@@ -590,15 +590,18 @@ class Cycle:
         shared = Verdict(verdict.reason, message, verdict.shortages, verdict.passed_over)
         for member in queue.pending.park_shape(state.shape, shared):
             if member is not state:
-                # 7.3: what is misconfigured has that as its reason; failed checks do not come before the shape's.
-                refusal = self._around.refuse(queue, member)
-                member.verdict = shared if refusal is None or refusal[0].reason == PENDING else refusal[0]
+                member.verdict = reason_in_shape(self._around.refuse(queue, member), shared)
                 self.told.append(member)
 
     def scans(self) -> tuple[Scans, Scans]:
         """How far the flavor scan of each head was before this cycle, and is after it."""
         before = tuple(_scan(entry.state, entry.before) for entry in self.looked_at)
         return before, tuple(_scan(entry.state, entry.state.memory) for entry in self.looked_at)
+
+
+def reason_in_shape(refused: tuple[Verdict, str] | None, shared: Verdict) -> Verdict:
+    """7.3: what is misconfigured has that as its reason; failed checks do not come before what its shape was told."""
+    return shared if refused is None or refused[0].reason == PENDING else refused[0]
 
 
 def _scan(state: WorkloadState, memory: FlavorMemory | None) -> tuple[str, object]:

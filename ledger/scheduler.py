@@ -7,9 +7,6 @@ from collections.abc import Iterator, Sequence
 from ledger.admission_sharing import AdmissionSharing
 from ledger.cluster_queue import ClusterQueueNode
 from ledger.cycle import (
-    GENERIC,
-    NAMESPACE_MISMATCH,
-    PENDING,
     Cycle,
     CycleRules,
     HeldEntry,
@@ -22,6 +19,7 @@ from ledger.cycle import (
 from ledger.device_room import DeviceRoom
 from ledger.fair_preemption import almost_common_ancestors
 from ledger.loops import PreemptionHistory
+from ledger.nomination import refusal
 from ledger.objects.configuration import Configuration
 from ledger.objects.workload import condition
 from ledger.ordering import Entry, OrderRules, order_of
@@ -208,20 +206,7 @@ class Scheduler:
         return preemptor, before, after
 
     def _refuse(self, queue: ClusterQueueNode, state: WorkloadState) -> tuple[Verdict, str] | None:
-        """5.2: the first check that the head does not pass, and its requeue reason."""
-        if any(check.state in ("Retry", "Rejected") for check in self._state.live_checks(state)):
-            return Verdict(PENDING, "the workload has failed admission checks"), GENERIC
-        if queue.tree.cyclic:
-            return Verdict("Suspended", f"ClusterQueue {queue.name} is inactive: its cohorts run in a circle"), GENERIC
-        if state.namespace not in self._state.namespaces:
-            return Verdict("Misconfigured", f"namespace {state.namespace} does not exist"), GENERIC
-        if not self._state.namespace_matches(queue, state.namespace):
-            message = f"namespace {state.namespace} does not match the selector of ClusterQueue {queue.name}"
-            return Verdict("Misconfigured", message), NAMESPACE_MISMATCH
-        if state.problems:
-            message = "; ".join(f"{problem.path}: {problem.reason}" for problem in state.problems)
-            return Verdict("Misconfigured", message), GENERIC
-        return None
+        return refusal(self._state, queue, state)
 
     def _closes_round(self, entry: Entry, targets: Sequence[Target], scans: Scans) -> Verdict | None:
         """Whether this preemption was issued before from the same state, with nothing from outside in between."""

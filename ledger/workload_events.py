@@ -5,6 +5,8 @@ from __future__ import annotations
 from ledger.admission_sharing import AdmissionSharing
 from ledger.allocations import SETTLED, Allocations, as_recorded, reductions_of
 from ledger.cluster_queue import ClusterQueueNode
+from ledger.cycle import reason_in_shape
+from ledger.nomination import refusal
 from ledger.objects.workload import Workload, condition, is_true
 from ledger.pending import HELD
 from ledger.recorder import Recorder
@@ -507,7 +509,7 @@ class WorkloadEvents:
             queue.pending.hold(state)
         elif shared is not None and not queue.is_strict:
             queue.pending.park(state)
-            self._state.tell(state, shared)
+            self._state.tell(state, reason_in_shape(refusal(self._state, queue, state), shared))
         else:
             queue.pending.activate(state)
         self._state.touched.add(queue.name)

@@ -398,3 +398,15 @@ def test_a_workload_with_a_failed_check_is_parked_and_told_with_its_shape() -> N
     life.at(1001).submit(*like)
     assert life.parked() == {"a": ["failed", "w"]}
     assert life.reasons() == dict.fromkeys(("failed", "w"), "ExceedsMaxQuota")
+
+
+def test_a_newcomer_of_a_parked_shape_that_is_misconfigured_is_told_that() -> None:
+    """7.3: misconfiguration comes before what an equivalent workload was told."""
+    life = Life()
+    life.add(build.flavor("f1"), build.namespace("other"))
+    queue = build.cluster_queue("a", build.group(f1=[build.quota(GPU, 4)]))
+    queue["spec"]["namespaceSelector"] = {"matchLabels": {"team": "yes"}}
+    life.add(queue, build.local_queue("a"), build.local_queue("a", namespace="other"), build.namespace(team="yes"))
+    life.job("w", 9)
+    life.add(build.workload("v", "a", requests={GPU: 9}, namespace="other"))
+    assert life.ledger.pending_reasons() == {"other/v": "Misconfigured", "team/w": "ExceedsMaxQuota"}
