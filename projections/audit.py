@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ledger.decisions import GENESIS, RULES_VERSION, hash_of
-from ledger.fold import Fold
+from ledger.decisions import GENESIS, RULES_VERSION, DecisionRecord, hash_of
+from ledger.fold import Fold, Outcome
 from ledger.timestamps import Timestamp
 from ledger.tree import Node
 from topics.recorded import Head, Recorded, head_of
@@ -98,20 +98,19 @@ class Auditor:
         recorded = Recorded(decisions, {name: ledger.seq for name, ledger in self.fold.clusters.items()})
         result = self.result
         told = 0
+        fold, meet = self._fold, recorded.meet
         async for records in events:
             for record in records:
-                outcome = self._fold(record)
-                for decision in outcome.decisions:
-                    if self._differing and decision.cluster in self._differing:
-                        continue
-                    if recorded.meets(decision.cluster, decision.value):
-                        result.decisions += 1
-                        continue
-                    found = await recorded.next(decision.cluster, decision.value)
-                    if found == decision.value:
-                        result.decisions += 1
-                    else:
-                        self._differ(decision.cluster, decision.seq, decision.value, found, record.offset)
+                folded = fold(record).decisions
+                if not folded:
+                    continue
+                met = 0 if self._differing else meet(folded)
+                result.decisions += met
+                if met < len(folded):
+                    await self._meet(recorded, folded[met:], record.offset)
+            if records:
+                result.events += len(records)
+                result.next_offset = records[-1].offset + 1
             if after is not None:
                 after(self.fold, result.next_offset)
             if progress is not None and result.events - told >= PROGRESS_EVENTS:
@@ -123,17 +122,27 @@ class Auditor:
             progress(result.events)
         return result
 
-    def _fold(self, record: EventRecord) -> Any:
+    def _fold(self, record: EventRecord) -> Outcome:
         timestamp = self._before
         if not self._from_file:
             timestamp = None if record.timestamp is None else Timestamp(record.timestamp * 1000)
         outcome = self.fold.apply(record.value or b"", offset=record.offset, key=record.key, timestamp=timestamp)
         if outcome.at is not None:
             self._before = outcome.at
-        self.result.events += 1
-        self.result.rejected += bool(outcome.rejections)
-        self.result.next_offset = record.offset + 1
+        if outcome.rejections:
+            self.result.rejected += 1
         return outcome
+
+    async def _meet(self, recorded: Recorded, decisions: Sequence[DecisionRecord], offset: int) -> None:
+        """Decisions that are not the next of the log, or not at hand yet."""
+        for decision in decisions:
+            if decision.cluster in self._differing:
+                continue
+            found = await recorded.next(decision.cluster, decision.value)
+            if found == decision.value:
+                self.result.decisions += 1
+            else:
+                self._differ(decision.cluster, decision.seq, decision.value, found, offset)
 
     async def _meet_end(self, recorded: Recorded) -> None:
         """Decisions of events that come after the audited ones are no difference; any others are."""

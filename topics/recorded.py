@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -49,19 +49,28 @@ class Recorded:
         self._waiting: dict[str, deque[bytes]] = {}
         self._known = dict(known or {})
 
-    def meets(self, cluster: str, expected: bytes) -> bool:
-        """Whether the next record, which is at hand, is the one expected; the usual case, without waiting."""
-        index = self._index
-        if index < len(self._values) and self._values[index] == expected and not self._waiting.get(cluster):
-            self._index = index + 1
-            return True
-        return False
+    def meet(self, decisions: Sequence[Any]) -> int:
+        """How many of these are the next records, one after the other, as far as those are at hand and no cluster is
+        ahead; the usual case, without waiting and without decoding."""
+        if self._waiting:
+            return 0
+        values, first = self._values, self._index
+        index, end = first, len(values)
+        for decision in decisions:
+            if index == end or values[index] != decision.value:
+                break
+            index += 1
+        self._index = index
+        return index - first
 
     async def next(self, cluster: str, expected: bytes) -> bytes | None:
         """The cluster's next decision; usually the next of the log, and equal to what is expected."""
         waiting = self._waiting.get(cluster)
         if waiting:
-            return waiting.popleft()
+            first = waiting.popleft()
+            if not waiting:
+                del self._waiting[cluster]
+            return first
         while (value := await self._take()) is not None:
             if value == expected:
                 return value
