@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import faust
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import KafkaError, ProducerFenced
 from faust.types.tuples import TP
 from yarl import URL
 
@@ -91,6 +91,13 @@ def leave(problem: BaseException) -> NoReturn:
         logger.critical(
             "another worker has this partition by now, or a transaction was open for longer than the broker allows; "
             "nothing of it was written. Start the worker again: it goes on where the log says"
+        )
+    elif isinstance(problem, KafkaError) and problem.retriable:
+        logger.critical(
+            "a broker went away at a moment when the worker cannot wait for it (%s: %s). Start the worker again: it "
+            "goes on where the log says",
+            type(problem).__name__,
+            problem,
         )
     else:
         logger.critical("stopping at once: %s: %s", type(problem).__name__, problem, exc_info=problem)

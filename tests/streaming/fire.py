@@ -151,7 +151,7 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
         if second is not None and second.alive:
             second.terminate(60)
     writer.join()
-    while asyncio.run(waiting(settings)):
+    while True:
         with _worker(settings, "a", folder, sleep=0.0) as last:
             _wait_until_it_folds(last)
             asyncio.run(wait_until_committed(settings, events, seconds=600))
@@ -159,6 +159,8 @@ def run(broker: Any, *, events: int, kills: int, restarts: int, seed: int, folde
                 time.sleep(0.1)
             code = last.terminate(60)
             assert code == 0, f"exit code {code}: {last.text()[-2000:]}"
+        if not asyncio.run(waiting(settings)):
+            break
     asyncio.run(_verify(settings, fire, folder))
     fire.seconds = time.monotonic() - began
     return fire
