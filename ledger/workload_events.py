@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger import indexes
 from ledger.admission_sharing import AdmissionSharing
 from ledger.allocations import SETTLED, Allocations, as_recorded, reductions_of
 from ledger.cluster_queue import ClusterQueueNode
@@ -72,17 +73,13 @@ class WorkloadEvents:
         self._state.moved[state.uid] = state
         self._retry(state, held_in)
         self._sharing.forget(state)
-        self._forget(state)
+        indexes.forget(self._state, state)
         self._state.watched[state.uid] = state
 
     # What an object means
 
     def _enter(self, state: WorkloadState) -> None:
-        self._state.workloads[state.key] = state
-        self._state.uids.add(state.uid)
-        self._state.by_namespace.setdefault(state.namespace, {})[state.uid] = state
-        self._state.by_local_queue.setdefault(state.local_queue, {})[state.uid] = state
-        self._follow_class_name(state, None)
+        indexes.enter(self._state, state)
         take_life(state, None)
         take_executed(state, None)
         if is_true(state.workload, "Finished") or not state.workload.spec.active:
@@ -95,7 +92,7 @@ class WorkloadEvents:
     def _change(self, state: WorkloadState, workload: Workload) -> None:
         old, state.workload = state.workload, workload
         self._follow_queue_name(state, workload)
-        self._follow_class_name(state, old)
+        indexes.follow_class_name(self._state, state, old)
         take_life(state, old)
         if is_true(workload, "Finished"):
             self._end(state, "Finished", news=not is_true(old, "Finished"))
@@ -593,39 +590,6 @@ class WorkloadEvents:
         self.leave_queue(state)
         self._sharing.forget(state)
         self._sharing.release(state)
-        self._unindex_local_queue(state)
-        state.local_queue = local_queue
-        self._state.by_local_queue.setdefault(local_queue, {})[state.uid] = state
+        indexes.move(self._state, state, local_queue)
         if state.reservation is not None and state.reservation.admitted:
             self._sharing.admit(state, state.reservation)
-
-    def _follow_class_name(self, state: WorkloadState, old: Workload | None, *, gone: bool = False) -> None:
-        """Which workloads name a WorkloadPriorityClass (1.6.1)."""
-        before = priority_class_of(old) if old is not None else ""
-        now = "" if gone else priority_class_of(state.workload)
-        if before == now:
-            return
-        index = self._state.by_priority_class
-        if before:
-            del index[before][state.uid]
-            if not index[before]:
-                del index[before]
-        if now:
-            index.setdefault(now, {})[state.uid] = state
-
-    def _unindex_local_queue(self, state: WorkloadState) -> None:
-        peers = self._state.by_local_queue[state.local_queue]
-        del peers[state.uid]
-        if not peers:
-            del self._state.by_local_queue[state.local_queue]
-
-    def _forget(self, state: WorkloadState) -> None:
-        self._follow_class_name(state, state.workload, gone=True)
-        self._unindex_local_queue(state)
-        peers = self._state.by_namespace[state.namespace]
-        del peers[state.uid]
-        if not peers:
-            del self._state.by_namespace[state.namespace]
-        del self._state.workloads[state.key]
-        self._state.uids.discard(state.uid)
-        self._state.devices.forget(state.key)
