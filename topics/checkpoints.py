@@ -8,10 +8,8 @@ cluster that did not change since the checkpoint before keeps its parts.
 
 from __future__ import annotations
 
-import gc
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,6 +17,7 @@ import msgspec
 
 from ledger.checkpoint import Damaged, OtherSchema, hash_of_state, load, save
 from ledger.ledger import Ledger
+from topics.garbage import without_garbage_collection
 from topics.reader import read_to_end
 from topics.settings import Settings
 from topics.topic import Topics
@@ -76,7 +75,7 @@ class Checkpoint:
     def ledgers(self) -> dict[str, Ledger]:
         """The ledgers; raises UnusableCheckpoint where another version of the ledger wrote them."""
         try:
-            with _without_garbage_collection():
+            with without_garbage_collection():
                 return {cluster: load(state) for cluster, state in self.states.items()}
         except OtherSchema as problem:
             raise UnusableCheckpoint(f"{problem}. {REBUILD}") from None
@@ -93,7 +92,7 @@ class CheckpointWriter:
 
     def take(self, fold: Any, next_offset: int, changed: set[str], stopped: Mapping[str, int]) -> PendingCheckpoint:
         """The states of the clusters that changed, between two events; packed later, beside the fold."""
-        with _without_garbage_collection():
+        with without_garbage_collection():
             states = {
                 cluster: save(ledger)
                 for cluster, ledger in sorted(fold.clusters.items())
@@ -132,18 +131,6 @@ class CheckpointWriter:
         self._before = clusters
         records.append((MANIFEST_KEY, msgspec.json.encode(manifest, order="deterministic")))
         return records
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Millions of objects that all stay: looking through them for garbage again and again doubles the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass

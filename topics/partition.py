@@ -18,6 +18,7 @@ from topics import metrics
 from topics.checkpoints import CheckpointWriter, PendingCheckpoint
 from topics.codec import STOPPED_KEY, decode_row_key, encode_row, encode_row_key, encode_stopped
 from topics.folding import FoldFactory, RowKey
+from topics.garbage import look_at_everything
 from topics.reader import Record, read_to_end
 from topics.recovery import SLICE_SECONDS, LogMismatch, Recovered, recover
 from topics.settings import Settings
@@ -212,6 +213,7 @@ class Partition:
     async def close(self) -> None:
         """Settle, then give the producer up. What is delivered and not folded is dropped: the next owner reads it."""
         self._closed = True
+        look_at_everything()
         async with self._lock:
             await self._committed()
             if self._producer is not None:
@@ -221,6 +223,7 @@ class Partition:
     async def abandon(self) -> None:
         """Give up an `open` that was cancelled: there is nothing to commit."""
         self._closed = True
+        look_at_everything()
         if self._producer is not None:
             await self._producer.stop()
             self._producer = None

@@ -30,6 +30,7 @@ from topics.codec import (
     encode_row_key,
 )
 from topics.folding import Decision, Fold
+from topics.garbage import keep_what_lives, without_garbage_collection
 from topics.reader import Record, read_to_end
 from topics.recorded import Recorded, head_of
 from topics.settings import Settings
@@ -68,8 +69,11 @@ async def recover(fold: Any, settings: Settings, topics: Topics, partition: int)
     start = 0
     checkpoint = await _checkpoint(fold, settings, topics, partition, recovered.was_stopped)
     if checkpoint is not None:
-        start = _load(fold, checkpoint, recovered, topics, partition)
-        _drain(fold, rows)
+        with without_garbage_collection():
+            start = _load(fold, checkpoint, recovered, topics, partition)
+            _drain(fold, rows)
+            del checkpoint  # its bytes
+            keep_what_lives()
     tail = _Tail(fold, settings, topics, partition, recovered)
     turn = time.monotonic()
     async for records in _applied_events(settings, topics, partition, start, recovered.next_offset):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,6 +21,7 @@ from ledger.fold import Fold
 from ledger.ledger import Ledger
 from tests.properties.random_worlds import RandomWorld
 from tests.world import World
+from topics.garbage import keep_what_lives, look_at_everything, without_garbage_collection
 
 ROOT = Path(__file__).parents[2]
 SEEDS = st.integers(0, 2**32)
@@ -178,3 +181,19 @@ def test_any_hash_seed_and_any_restarts_give_the_same_state(tmp_path: Path) -> N
         digests.add(run.stdout)
     assert len(digests) == 1
     assert len(digests.pop().split()) == 20
+
+
+def test_a_loaded_state_is_left_alone_by_the_collector_and_is_gone_once_its_partition_is_given_up() -> None:
+    value = saved(World("q(4)", "w1@q:1").fold)
+    with without_garbage_collection():
+        assert not gc.isenabled()
+        ledger = load(value)
+        keep_what_lives()
+    assert gc.isenabled() and gc.get_freeze_count() > 0
+    there = weakref.ref(ledger.state.forest)
+    del ledger
+    gc.collect()
+    assert there() is not None
+    look_at_everything()
+    gc.collect()
+    assert there() is None
