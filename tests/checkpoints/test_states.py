@@ -189,7 +189,8 @@ def test_a_loaded_state_is_left_alone_by_the_collector_and_is_gone_once_its_part
         assert not gc.isenabled()
         ledger = load(value)
         keep_what_lives()
-    assert gc.isenabled() and gc.get_freeze_count() > 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 0
     there = weakref.ref(ledger.state.forest)
     del ledger
     gc.collect()
