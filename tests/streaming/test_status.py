@@ -50,7 +50,10 @@ def test_the_status_of_a_queue_is_read_from_the_log(embedded_settings: Settings,
     done = status(settings, "ClusterQueue/cq")
     assert done.returncode == 0, done.stderr
     rows = [{"name": "f1", "resources": [{"name": GPU, "total": "3", "borrowed": "0"}]}]
-    assert json.loads(done.stdout)["status"] == {
+    found = json.loads(done.stdout)["status"]
+    (active,) = found.pop("conditions")
+    assert (active["type"], active["status"], active["reason"]) == ("Active", "True", "Ready")
+    assert found == {
         "pendingWorkloads": 1,
         "reservingWorkloads": 1,
         "admittedWorkloads": 1,
