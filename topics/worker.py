@@ -64,11 +64,7 @@ async def _run(settings: Settings, fold: FoldFactory, inside_transaction: Inside
     app.leaving = True
     try:
         await asyncio.wait_for(app.partitions.close(), STOP_SECONDS)
-        try:
-            await asyncio.wait_for(app.stop(), STOP_SECONDS)
-        except TimeoutError:
-            # A group that rebalances at this moment may keep its members for a minute.
-            logger.warning("the group did not let go in %.0f s; all is committed, so it is left anyway", STOP_SECONDS)
+        await asyncio.wait_for(app.stop(), STOP_SECONDS)
     except Exception:
         logger.exception("did not stop cleanly; the log is what counts")
         return _exit(EXIT_FAILURE)

@@ -57,7 +57,7 @@ def wait_for(path: Path, seconds: float = 60.0) -> None:
 
 
 def pid_in(path: Path) -> int:
-    return int(path.read_text() or "0")
+    return int(path.read_text())
 
 
 async def verify(settings: Settings) -> None:
