@@ -51,9 +51,12 @@ OBJECTS: Final = 18
 
 INLINE: Final = frozenset({type(None), bool, int, float})
 """Types whose values stand in a slot's column as they are."""
+_ATOMS: Final = INLINE | {str, bytes}
 FIXED: Final[tuple[Any, ...]] = (None, False, True)
 """The first numbers."""
 
+CHUNK: Final = 1_024
+"""Values whose columns are made together: few enough to stay in the processor's cache."""
 _SAMPLE: Final = 64
 _SMALLEST: Final = -(2**63)
 _LARGEST: Final = 2**63 - 1
@@ -134,9 +137,7 @@ class Numbering:
         self._scalars: dict[object, dict[Any, int]] = {}
         self._rows: dict[object, dict[tuple[int, ...], int]] = {}
         self._objects: dict[int, int] = {}
-        self._known: dict[int, int] = {}
-        self._known_frozen: dict[int, int] = {}
-        self._kept: list[list[Any]] = []
+        self._structs: dict[int, int] = {}
         self._single: set[int] = set()
         self._kinds: dict[type[Any], Callable[[list[Any], bool], Numbers]] = {
             type(None): lambda values, frozen: [0] * len(values),
@@ -168,6 +169,8 @@ class Numbering:
 
     def numbers(self, values: list[Any], *, frozen: bool = False) -> Numbers:
         """The numbers of values of any types. In a struct nothing changes: `frozen`."""
+        if len(values) > 1 and type(values[0]) in _ATOMS and len(set(map(id, values))) == 1:
+            return self.numbers(values[:1], frozen=frozen) * len(values)
         kinds = set(map(type, values))
         if not frozen and any(map(is_number, kinds)):
             values = without_classes(values)
@@ -270,7 +273,7 @@ class Numbering:
         head, fields = (STRUCTS, self.class_number(kind)), fields_of(kind)
 
         def numbers(values: list[Any], frozen: bool) -> Numbers:
-            known = self._known_frozen
+            known = self._structs
             numbers = list(map(known.get, map(id, values)))
             if None not in numbers:
                 return numbers  # type: ignore[return-value]
@@ -280,64 +283,58 @@ class Numbering:
             columns = [self.numbers(list(map(attrgetter(name), first)), frozen=True) for name in fields]
             rows = _rows_of(columns, len(first))
             found = self._interned(head, len(fields), rows)
-            self._remember(known, new, [found[place] for place in alike])
+            known.update(zip(map(id, new), [found[place] for place in alike], strict=True))
             return [known[id(value)] for value in values]
 
         return numbers
 
     def _composites(self, head: tuple[int, ...], width: int, values: list[Any], *, frozen: bool) -> Numbers:
-        known = self._known_frozen if frozen else self._known
-        numbers = list(map(known.get, map(id, values)))
-        if None not in numbers:
-            return numbers  # type: ignore[return-value]
-        new = [value for value, number in zip(values, numbers, strict=True) if number is None]
-        columns = [self.numbers(list(map(itemgetter(place), new)), frozen=frozen) for place in range(width)]
-        rows = _rows_of(columns, len(new))
-        if not self._has_single(columns):
-            found = self._interned(head, width, rows)
-            self._remember(known, new, found)
-        else:
-            found = self._partly_interned(head, width, rows, new, known)
-        given = iter(found)
-        return [number if number is not None else next(given) for number in numbers]
+        columns = [self.numbers(list(map(itemgetter(place), values)), frozen=frozen) for place in range(width)]
+        rows = _rows_of(columns, len(values))
+        if self._has_single(columns):
+            return self._partly_interned(head, width, rows)
+        return self._interned(head, width, rows)
 
     def _has_single(self, columns: list[Numbers]) -> bool:
         """Whether some value is only there for the place where it stands, because it changes."""
         return any(min(column, default=0) < 0 or not self._single.isdisjoint(column) for column in columns)
 
-    def _partly_interned(
-        self, head: tuple[int, ...], width: int, rows: list[tuple[int, ...]], values: list[Any], known: dict[int, int]
-    ) -> Numbers:
+    def _partly_interned(self, head: tuple[int, ...], width: int, rows: list[tuple[int, ...]]) -> Numbers:
         single = [min(row) < 0 or not self._single.isdisjoint(row) for row in rows]
-        interned = self._interned(head, width, [row for row, alone in zip(rows, single, strict=True) if not alone])
-        self._remember(known, [value for value, alone in zip(values, single, strict=True) if not alone], interned)
+        shared = iter(self._interned(head, width, [row for row, alone in zip(rows, single, strict=True) if not alone]))
         alone = [row for row, is_single in zip(rows, single, strict=True) if is_single]
-        made = self._made([*head, *self._columns(head, width, alone)], len(alone))
+        made = self._made([*head, *_columns(width, alone)], len(alone))
         self._single.update(made)
-        first, second = iter(interned), iter(made)
-        return [next(second) if is_single else next(first) for is_single in single]
+        others = iter(made)
+        return [next(others) if is_single else next(shared) for is_single in single]
 
     def _interned(self, head: tuple[int, ...], width: int, rows: list[tuple[int, ...]]) -> Numbers:
-        table = self._rows.setdefault((head, width), {})
-        new = [row for row in dict.fromkeys(rows) if row not in table]
+        found, new = self._looked_up(self._rows.setdefault((head, width), {}), rows)
         if new:
-            table.update(zip(new, self._made([*head, *self._columns(head, width, new)], len(new)), strict=True))
-        return [table[row] for row in rows]
+            self._made([*head, *_columns(width, new)], len(new))
+        return found
 
-    def _columns(self, head: tuple[int, ...], width: int, rows: list[tuple[int, ...]]) -> list[Any]:
-        """The count, and a column for each place; one number where they are all the same."""
-        columns = zip(*rows, strict=True) if width else ()
-        return [len(rows), [column[0] if column.count(column[0]) == len(column) else column for column in columns]]
-
-    def _remember(self, known: dict[int, int], values: list[Any], numbers: Numbers) -> None:
-        known.update(zip(map(id, values), numbers, strict=True))
-        self._kept.append(values)
+    def _looked_up(self, table: dict[Any, int], keys: Iterable[Any]) -> tuple[Numbers, list[Any]]:
+        """The numbers of all, and those to be made now, in the order of their numbers."""
+        first, found, new = self._next, list[int](), list[Any]()
+        for key in keys:
+            number = table.get(key)
+            if number is None:
+                number = table[key] = first + len(new)
+                new.append(key)
+            found.append(number)
+        return found, new
 
     # What consists of any number of others
 
     def _maps(self, values: list[Any], frozen: bool, tag: int = MAPS) -> Numbers:
+        if len(values) > 1 and not any(values):
+            return self._contents(tag, [()], [()], frozen=frozen) * len(values)
         keys = [in_order(value) if len(value) > 1 else list(value) for value in values]
-        items = [[value[key] for key in order] for value, order in zip(values, keys, strict=True)]
+        items = [
+            list(map(value.__getitem__, order)) if len(order) > 1 else list(value.values())
+            for value, order in zip(values, keys, strict=True)
+        ]
         return self._contents(tag, keys, items, frozen=frozen)
 
     def _frozen_sets(self, values: list[Any], frozen: bool) -> Numbers:
@@ -348,35 +345,42 @@ class Numbering:
         self, tag: int, keys: Sequence[Iterable[Any]], items: Sequence[Iterable[Any]] | None, *, frozen: bool
     ) -> Numbers:
         """Contents of containers: items, or keys and items. One that holds what changes is there for its place only."""
-        flat = self.numbers(list(chain.from_iterable(keys)), frozen=frozen)
+        flat = self._flat(keys, frozen=frozen)
         numbers = iter(flat)
         rows = [tuple(islice(numbers, len(order))) for order in keys]  # type: ignore[arg-type]
         columns = [flat]
         if items is not None:
-            flat = self.numbers(list(chain.from_iterable(items)), frozen=frozen)
+            flat = self._flat(items, frozen=frozen)
             numbers = iter(flat)
             rows = [row + tuple(islice(numbers, len(row))) for row in rows]
             columns.append(flat)
-        table = self._rows.setdefault(tag, {})
-        halves = 1 if items is None else 2
-        if self._has_single(columns):
-            single = [bool(row) and (min(row) < 0 or not self._single.isdisjoint(row)) for row in rows]
-        else:
-            single = [False] * len(rows)
-        shared = [row for row, alone in zip(rows, single, strict=True) if not alone]
-        new = [row for row in dict.fromkeys(shared) if row not in table]
-        if new:
-            table.update(zip(new, self._made(_container_run(tag, halves, new), len(new)), strict=True))
-        if len(shared) == len(rows):
-            return [table[row] if frozen else ~table[row] for row in rows]
+        halves = len(columns)
+        if not self._has_single(columns):
+            return self._shared_contents(tag, halves, rows, frozen=frozen)
+        single = [bool(row) and (min(row) < 0 or not self._single.isdisjoint(row)) for row in rows]
+        some = [row for row, alone in zip(rows, single, strict=True) if not alone]
+        shared = iter(self._shared_contents(tag, halves, some, frozen=frozen))
         alone = [row for row, is_single in zip(rows, single, strict=True) if is_single]
         made = self._made(_container_run(tag, halves, alone), len(alone))
         self._single.update(made)
         others = iter(made)
-        return [
-            next(others) if is_single else table[row] if frozen else ~table[row]
-            for row, is_single in zip(rows, single, strict=True)
-        ]
+        return [next(others) if is_single else next(shared) for is_single in single]
+
+    def _shared_contents(self, tag: int, halves: int, rows: list[tuple[int, ...]], *, frozen: bool) -> Numbers:
+        found, new = self._looked_up(self._rows.setdefault(tag, {}), rows)
+        if new:
+            self._made(_container_run(tag, halves, new), len(new))
+        return found if frozen else [~number for number in found]
+
+    def _flat(self, rows: Sequence[Iterable[Any]], *, frozen: bool) -> Numbers:
+        """Of equal structs one is looked at, so what is cut depends on which; elsewhere everything is looked at."""
+        values = list(chain.from_iterable(rows))
+        if frozen:
+            return self.numbers(values, frozen=True)
+        found: Numbers = []
+        for start in range(0, len(values), CHUNK):
+            found += self.numbers(values[start : start + CHUNK])
+        return found
 
     # What has an identity
 
@@ -387,6 +391,12 @@ class Numbering:
             objects.update(zip(new, self._made([OBJECTS, self.class_number(kind), len(new)], len(new)), strict=True))
             self.found.setdefault(kind, []).extend(new.values())
         return [objects[id(value)] for value in values]
+
+
+def _columns(width: int, rows: list[tuple[int, ...]]) -> list[Any]:
+    """The count, and a column for each place; one number where they are all the same."""
+    columns = zip(*rows, strict=True) if width else ()
+    return [len(rows), [column[0] if column.count(column[0]) == len(column) else column for column in columns]]
 
 
 def _rows_of(columns: list[Numbers], count: int) -> list[tuple[int, ...]]:

@@ -26,6 +26,7 @@ from typing import Any, Final
 import msgspec
 
 from ledger.carried import (
+    CHUNK,
     FIXED,
     INLINE,
     Damaged,
@@ -230,7 +231,8 @@ class _Writer:
             kind, things = numbering.found.popitem(last=False)
             if hasattr(things[0], "__dict__"):
                 raise NotCarried(f"{kind.__qualname__} has no __slots__: what it has could not be compared on loading")
-            self._batch(kind, things, wired=False)
+            for start in range(0, len(things), CHUNK):
+                self._batch(kind, things[start : start + CHUNK], wired=False)
         body = _Body(
             RULES_VERSION,
             self._ledger.cluster,
