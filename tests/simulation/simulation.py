@@ -20,6 +20,7 @@ from tests.simulation.invariants import Watch
 from tests.simulation.ticking import Clock
 from tests.simulation.watcher import Watcher
 from topics.checkpoints import assembled
+from topics.garbage import look_at_everything
 from topics.codec import APPLIED_KEY, encode_row, encode_row_key
 from topics.folding import ledger_fold
 from topics.partition import Partition
@@ -148,6 +149,8 @@ def generate(seed: int, tally: Tally, steps: int = STEPS) -> list[bytes]:
     except Broken as problem:
         problem.records = records
         raise
+    finally:
+        look_at_everything()  # a worker that died dropped no state; here its process lives on
     return records
 
 
@@ -253,4 +256,6 @@ def simulate(seed: int, tally: Tally, steps: int = STEPS) -> list[bytes]:
     except Broken as problem:
         problem.records = records
         raise
+    finally:
+        look_at_everything()  # a worker that died dropped no state; here its process lives on
     return records
