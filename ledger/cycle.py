@@ -16,7 +16,7 @@ from ledger.fair_preemption import FairVictimSearch
 from ledger.flavors import FlavorSearch, GranularMode, SearchRules
 from ledger.ordering import Entry, OrderRules
 from ledger.pending import Preemptor
-from ledger.preemption import find_classical_victims
+from ledger.preemption import find_classical_victims, takes_nobody
 from ledger.requests import PodSetRequests, scaled_to
 from ledger.slices import ReplacedSlice
 from ledger.tree import (
@@ -301,6 +301,8 @@ class Cycle:
         """1.2: one search for the whole request vector, where the worst mode is Preempt."""
         if assignment.mode is not Mode.PREEMPT:
             return []
+        if self._takes_nobody(entry.queue):
+            return []
         requests = {fr: value for fr, value in assignment.requests.items() if value != 0}
         contested = assignment.contested()
         if len(requests) == 1 and contested == requests.keys():
@@ -311,19 +313,25 @@ class Cycle:
                 return known
         return self._find(VictimProblem(entry.queue, entry.state, requests, contested, self._gone, self._borrowers))
 
+    def _takes_nobody(self, queue: ClusterQueueNode) -> bool:
+        """Whether its policies allow no victims at all, whoever holds what (R2.5, R2.6)."""
+        return self._rules.strategies is None and takes_nobody(queue)
+
     def _find(self, problem: VictimProblem) -> list[Target]:
         strategies = self._rules.strategies
         if strategies is None:
             return find_classical_victims(problem)
         return FairVictimSearch(problem, self._numbers, strategies, prefers_nominal=self._rules.prefers_nominal).find()
 
-    def _simulate(self, queue: ClusterQueueNode, state: WorkloadState, fr: int, need: int) -> GranularMode:
-        """R1.6: how the flavor-resource could be had by preemption alone."""
+    def _simulate(self, queue: ClusterQueueNode, state: WorkloadState, fr: int, need: int, level: int) -> GranularMode:
+        """R1.6: how the flavor-resource could be had by preemption alone; `level` is how high it borrows as it is."""
+        if self._takes_nobody(queue):
+            return SearchMode.NO_CANDIDATES, level
         contested = frozenset((fr,))
         targets = self._find(VictimProblem(queue, state, {fr: need}, contested, self._gone, self._borrowers))
         self._simulated[(queue.name, fr, need)] = targets
         if not targets:
-            return SearchMode.NO_CANDIDATES, borrow_level(queue, fr, need)[0]
+            return SearchMode.NO_CANDIDATES, level
         journal: Journal = []
         for target in targets:
             take_out(target.queue, target.state, journal)

@@ -38,7 +38,7 @@ class SearchRules(NamedTuple):
     """
 
     mismatch: Callable[[WorkloadState, int, str], str | None]
-    simulate: Callable[[ClusterQueueNode, WorkloadState, int, int], GranularMode]
+    simulate: Callable[[ClusterQueueNode, WorkloadState, int, int, int], GranularMode]
     fair_sharing: bool
     fungibility: bool
     ignore_undeclared: bool
@@ -235,7 +235,7 @@ class FlavorSearch:
         if need <= queue.nominal.get(fr, 0) or more or self._may_preempt_while_borrowing():
             if refused:
                 return (SearchMode.NO_CANDIDATES, level), Blocker.NONE
-            return self._rules.simulate(queue, self._state, fr, need), Blocker.NONE
+            return self._rules.simulate(queue, self._state, fr, need, level), Blocker.NONE
         return (SearchMode.NO_FIT, level), Blocker.WAITING_FOR_QUOTA
 
     def _may_preempt_while_borrowing(self) -> bool:

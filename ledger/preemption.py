@@ -67,6 +67,11 @@ def find_classical_victims(problem: VictimProblem) -> list[Target]:
     return []
 
 
+def takes_nobody(queue: ClusterQueueNode) -> bool:
+    """Whether the queue's policies allow no candidates, whoever holds what (R2.5, R2.6)."""
+    return queue.within_cluster_queue == NEVER and (queue.parent is None or queue.reclaim_within_cohort == NEVER)
+
+
 def can_suffice(problem: VictimProblem, candidates: Candidates, *, borrowing: bool) -> bool:
     """Whether all candidates together hold what is missing. Taking out an amount never makes room for more than that
     amount, and only its own holders bring a queue back to its nominal quota; where they do not, no run succeeds."""
