@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from dataclasses import dataclass, field
 from random import Random
@@ -20,9 +21,9 @@ from tests.simulation.invariants import Watch
 from tests.simulation.ticking import Clock
 from tests.simulation.watcher import Watcher
 from topics.checkpoints import assembled
-from topics.garbage import look_at_everything
 from topics.codec import APPLIED_KEY, encode_row, encode_row_key
 from topics.folding import ledger_fold
+from topics.garbage import look_at_everything
 from topics.partition import Partition
 from topics.settings import Settings
 from topics.topic import Topics
@@ -150,7 +151,9 @@ def generate(seed: int, tally: Tally, steps: int = STEPS) -> list[bytes]:
         problem.records = records
         raise
     finally:
-        look_at_everything()  # a worker that died dropped no state; here its process lives on
+        # Workers that died dropped no state; here their process lives on.
+        look_at_everything()
+        gc.collect()
     return records
 
 
@@ -257,5 +260,7 @@ def simulate(seed: int, tally: Tally, steps: int = STEPS) -> list[bytes]:
         problem.records = records
         raise
     finally:
-        look_at_everything()  # a worker that died dropped no state; here its process lives on
+        # Workers that died dropped no state; here their process lives on.
+        look_at_everything()
+        gc.collect()
     return records
