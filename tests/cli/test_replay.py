@@ -211,7 +211,10 @@ def test_a_full_disk_is_told_in_one_line(output: str) -> None:
     with Path("/dev/full").open("wb") as full:
         command = [sys.executable, "-c", "from projections.cli import main; main()", "replay", EXAMPLE, "-o", output]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
-    assert (done.returncode, done.stderr) == (1, "quota-ledger: No space left on device; make room and run it again, what it wrote is incomplete\n")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "quota-ledger: No space left on device; make room and run it again, what it wrote is incomplete\n",
+    )
 
 
 def test_quiet_says_nothing() -> None:
