@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from ledger.workloads import AssignedPodSet, PassedOver, Shortage
 
@@ -44,7 +46,7 @@ REASON_OF_BLOCKER: Final = {
 }
 
 
-class ResourceAssignment(NamedTuple):
+class ResourceAssignment(msgspec.Struct, frozen=True, gc=False):
     """The flavor of one resource: its flavor-resource number, mode, borrowing level, and the last flavor looked at."""
 
     flavor: str
@@ -54,7 +56,7 @@ class ResourceAssignment(NamedTuple):
     tried: int
 
 
-class Attempt(NamedTuple):
+class Attempt(msgspec.Struct, frozen=True, gc=False):
     """One flavor that a search looked at: where (pod set, resource group), and the worst that stood in its way."""
 
     pod_set: int
@@ -64,11 +66,11 @@ class Attempt(NamedTuple):
     blocker: Blocker
 
 
-class PodSetAssignment(NamedTuple):
+class PodSetAssignment(msgspec.Struct, frozen=True, gc=False):
     """One pod set of an assignment. `requests` includes the implicit resource pods where it is covered (2.8.1)."""
 
     name: str
-    count: int  # type: ignore[assignment]  # shadows tuple.count, which nobody calls
+    count: int
     requests: dict[str, int]
     flavors: dict[str, ResourceAssignment]
     mode: Mode
@@ -104,7 +106,7 @@ class Assignment:
 
     def tried(self) -> tuple[dict[str, int], ...]:
         """5.5.2: per pod set and resource the index of the last flavor looked at."""
-        return tuple({r: a.tried for r, a in pod_set.flavors.items()} for pod_set in self.pod_sets)
+        return tuple([{r: a.tried for r, a in pod_set.flavors.items()} for pod_set in self.pod_sets])
 
     def contested(self) -> frozenset[int]:
         """5.9: every flavor-resource whose own mode is Preempt."""

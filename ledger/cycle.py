@@ -133,6 +133,7 @@ class Cycle:
         self._claims_out: list[Target] = []
         self._simulated: dict[tuple[str, int, int], list[Target]] = {}
         self._borrowers: Borrowers | None = {}
+        self._search_rules: SearchRules | None = None
         self._temporary = False
         self._admitted: list[Entry] = []
         self.changed = False
@@ -169,6 +170,7 @@ class Cycle:
 
     def end(self) -> None:
         """Whoever got no quota goes back into its queue."""
+        self._search_rules = None  # it refers back to the cycle, which only the garbage collector would end
         self._settle_tables()
         for entry in self.looked_at:
             if entry.state.reservation is None:
@@ -195,6 +197,7 @@ class Cycle:
 
     def _nominated(self, held: Sequence[HeldEntry]) -> list[Entry]:
         kept = {each.state.uid: each for each in held}
+        self._search_rules = self._rules_of_searches()
         nominated = [entry for entry in self.looked_at if self._nominate(entry, kept.get(entry.state.uid))]
         self._borrowers = None
         return nominated
@@ -231,8 +234,7 @@ class Cycle:
         if grew and (old or not self._rules.keeps_progress):
             entry.state.memory = None
 
-    def _search_rules(self) -> SearchRules:
-        """Made for each search: kept, it would refer back to the cycle, and only the garbage collector would end it."""
+    def _rules_of_searches(self) -> SearchRules:
         rules = self._rules
         return SearchRules(
             self._around.mismatch,
@@ -254,14 +256,14 @@ class Cycle:
         8.2: a slice that replaces another asks for its growth, on the same flavors; the other one is no candidate.
         """
         queue, state = entry.queue, entry.state
-        assert state.pod_sets is not None
+        assert state.pod_sets is not None and self._search_rules is not None
         pod_sets: Sequence[PodSetRequests] = state.pod_sets
         self._gone = self._claimed.keys()
         if entry.replaced is not None:
             start, pinned = (), entry.replaced.flavors(pod_sets)
             pod_sets = entry.replaced.growth(pod_sets)
             self._gone = {*self._gone, entry.replaced.state.uid}
-        search = FlavorSearch(queue, state, self._search_rules(), start=start, pinned=pinned)
+        search = FlavorSearch(queue, state, self._search_rules, start=start, pinned=pinned)
         full = search.assign(pod_sets)
         targets = self._victims(entry, full)
         assignment = full

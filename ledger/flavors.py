@@ -26,8 +26,16 @@ PODS: Final = "pods"
 GranularMode = tuple[SearchMode, int]
 """How a flavor can be had, and the height up to which it borrows for that."""
 
-_BEST: Final[GranularMode] = (SearchMode.FIT, 0)
-_WORST: Final[GranularMode] = (SearchMode.NO_FIT, 2**31)
+# Python 3.11 takes longer to look up a member of an enumeration than to call a function.
+_NO_FIT: Final = SearchMode.NO_FIT
+_NO_CANDIDATES: Final = SearchMode.NO_CANDIDATES
+_FIT: Final = SearchMode.FIT
+_FITS: Final = Mode.FIT
+_PREEMPTS: Final = Mode.PREEMPT
+_NOTHING: Final = Blocker.NONE
+
+_BEST: Final[GranularMode] = (_FIT, 0)
+_WORST: Final[GranularMode] = (_NO_FIT, 2**31)
 
 
 class SearchRules(NamedTuple):
@@ -76,11 +84,12 @@ class FlavorSearch:
             requests = vectors[members[0]] if len(members) == 1 else _sum_vectors([vectors[i] for i in members])
             flavors, mode, complete = self._assign_group(members, requests)
             for index in members:
-                own = {resource: flavors[resource] for resource in vectors[index] if resource in flavors}
-                lowest = min((a.mode for a in own.values()), default=Mode.NO_FIT) if mode is Mode.PREEMPT else mode
-                result.append(
-                    PodSetAssignment(pod_sets[index].name, pod_sets[index].count, vectors[index], own, lowest)
-                )
+                pod_set, own, lowest = pod_sets[index], flavors, mode
+                if len(members) > 1:
+                    own = {resource: flavors[resource] for resource in vectors[index] if resource in flavors}
+                    if mode is _PREEMPTS:
+                        lowest = min((a.mode for a in own.values()), default=Mode.NO_FIT)
+                result.append(PodSetAssignment(pod_set.name, pod_set.count, vectors[index], own, lowest))
             if not complete:
                 return result
         return result
@@ -108,7 +117,7 @@ class FlavorSearch:
     ) -> tuple[dict[str, ResourceAssignment], Mode, bool]:
         """5.3.3, 5.3.4: a flavor for every resource of the group, its mode, and whether the next group may follow."""
         flavors: dict[str, ResourceAssignment] = {}
-        mode = Mode.FIT
+        mode = _FITS
         ordered = fnv1a_order(requests)
         for resource in ordered:
             if resource in flavors:
@@ -124,8 +133,8 @@ class FlavorSearch:
             if found is None:
                 return {}, Mode.NO_FIT, False
             flavors.update(found[0])
-            if found[1][0] is not SearchMode.FIT:
-                mode = Mode.PREEMPT
+            if found[1][0] is not _FIT:
+                mode = _PREEMPTS
         # 5.3.14: a pod set all of whose requests are skipped ends the assignment; what follows it is refused (11.4).
         if requests and not flavors and members[-1] + 1 < len(self._state.workload.spec.pod_sets):
             return {}, Mode.NO_FIT, False
@@ -151,7 +160,7 @@ class FlavorSearch:
                 self._pass_over(members, flavor, opener, str(error))
                 return None
             if mismatch is not None:
-                self._attempt(members, group_index, flavor, SearchMode.NO_FIT, Blocker.NO_MATCHING_FLAVOR)
+                self._attempt(members, group_index, flavor, _NO_FIT, Blocker.NO_MATCHING_FLAVOR)
                 self._pass_over(members, flavor, opener, mismatch)
                 continue
             mode, modes = self._evaluate(members, group_index, group, index, resources, requests)
@@ -160,15 +169,13 @@ class FlavorSearch:
                 break
             if self._is_preferred(mode, best_mode):
                 best, best_mode = (flavor, modes, index), mode
-        if best is None or best_mode[0] is SearchMode.NO_FIT:
+        if best is None or best_mode[0] is _NO_FIT:
             return None
         tried = -1 if looked_at == len(group.flavors) - 1 else looked_at
         flavor, modes, index = best
         numbers = group.flavor_resources[index]
         assigned = {
-            resource: ResourceAssignment(
-                flavor, numbers[resource], Mode.FIT if mode is SearchMode.FIT else Mode.PREEMPT, level, tried
-            )
+            resource: ResourceAssignment(flavor, numbers[resource], _FITS if mode is _FIT else _PREEMPTS, level, tried)
             for resource, (mode, level) in modes.items()
         }
         return assigned, best_mode
@@ -199,17 +206,18 @@ class FlavorSearch:
         requests: Mapping[str, int],
     ) -> tuple[GranularMode, dict[str, GranularMode]]:
         """5.3.5 step 5: the mode of a flavor is that of its worst resource."""
-        worst, blocker = _BEST, Blocker.NONE
+        worst, blocker = _BEST, _NOTHING
         modes: dict[str, GranularMode] = {}
         numbers = group.flavor_resources[index]
         for resource in resources:
             fr = numbers[resource]
             need = add(self._result.usage.get(fr, 0), requests[resource])
-            refused = worst[0] is SearchMode.NO_FIT
+            refused = worst[0] is _NO_FIT
             mode, stands_in_the_way = self._evaluate_resource(members, fr, need, refused=refused)
-            blocker = max(blocker, stands_in_the_way)
+            if stands_in_the_way > blocker:
+                blocker = stands_in_the_way
             modes[resource] = mode
-            if self._is_preferred(worst, mode):
+            if mode != worst and self._is_preferred(worst, mode):
                 worst = mode
         self._attempt(members, group_index, group.flavors[index], worst[0], blocker)
         return worst, modes
@@ -226,17 +234,17 @@ class FlavorSearch:
         maximum = potential(queue, fr)
         free = available(queue, fr)
         if need <= free and need <= maximum:
-            return (SearchMode.FIT, borrow_level(queue, fr, need)[0]), Blocker.NONE
+            return (_FIT, borrow_level(queue, fr, need)[0]), _NOTHING
         name = self._state.workload.spec.pod_sets[members[0]].name
         self._result.shortages.append(Shortage(name, fr, need, free, maximum))
         if need > maximum:
-            return (SearchMode.NO_FIT, 0), Blocker.EXCEEDS_MAX_QUOTA
+            return (_NO_FIT, 0), Blocker.EXCEEDS_MAX_QUOTA
         level, more = borrow_level(queue, fr, need)
         if need <= queue.nominal.get(fr, 0) or more or self._may_preempt_while_borrowing():
             if refused:
-                return (SearchMode.NO_CANDIDATES, level), Blocker.NONE
-            return self._rules.simulate(queue, self._state, fr, need, level), Blocker.NONE
-        return (SearchMode.NO_FIT, level), Blocker.WAITING_FOR_QUOTA
+                return (_NO_CANDIDATES, level), _NOTHING
+            return self._rules.simulate(queue, self._state, fr, need, level), _NOTHING
+        return (_NO_FIT, level), Blocker.WAITING_FOR_QUOTA
 
     def _may_preempt_while_borrowing(self) -> bool:
         """5.4.4, R1.3."""
@@ -249,23 +257,23 @@ class FlavorSearch:
         """5.3.8 and, without fungibility, 5.3.11."""
         search_mode, level = mode
         if not self._rules.fungibility:
-            return search_mode is SearchMode.FIT
-        if search_mode <= SearchMode.NO_CANDIDATES:
+            return search_mode is _FIT
+        if search_mode <= _NO_CANDIDATES:
             return False
-        if search_mode is not SearchMode.FIT and self._queue.next_flavor_when_preempting:
+        if search_mode is not _FIT and self._queue.next_flavor_when_preempting:
             return False
         return not (level > 0 and self._queue.next_flavor_when_borrowing)
 
     def _is_preferred(self, a: GranularMode, b: GranularMode) -> bool:
         """5.3.9: whether a is strictly preferred over b."""
-        if a[0] is SearchMode.NO_FIT:
+        if a[0] is _NO_FIT:
             return False
-        if b[0] is SearchMode.NO_FIT:
+        if b[0] is _NO_FIT:
             return True
         if not self._rules.fungibility:
             return a[0] > b[0]
-        if (a[0] is SearchMode.NO_CANDIDATES) != (b[0] is SearchMode.NO_CANDIDATES):
-            return b[0] is SearchMode.NO_CANDIDATES
+        if (a[0] is _NO_CANDIDATES) != (b[0] is _NO_CANDIDATES):
+            return b[0] is _NO_CANDIDATES
         if self._queue.prefers_preempting:
             return a[1] < b[1] if a[1] != b[1] else a[0] > b[0]
         return a[0] > b[0] if a[0] is not b[0] else a[1] < b[1]

@@ -10,8 +10,9 @@ from ledger.workloads import Verdict, WorkloadState
 
 def refusal(known: State, queue: ClusterQueueNode, state: WorkloadState) -> tuple[Verdict, str] | None:
     """5.2: the first check that the head does not pass, and its requeue reason."""
-    if any(check.state in ("Retry", "Rejected") for check in known.live_checks(state)):
-        return Verdict(PENDING, "the workload has failed admission checks"), GENERIC
+    for check in known.live_checks(state):
+        if check.state in ("Retry", "Rejected"):
+            return Verdict(PENDING, "the workload has failed admission checks"), GENERIC
     if queue.tree.cyclic:
         return Verdict("Suspended", f"ClusterQueue {queue.name} is inactive: its cohorts run in a circle"), GENERIC
     if state.namespace not in known.namespaces:

@@ -351,9 +351,14 @@ def _pod_shape(pod: PodSpec, limits: LimitSummaries, runtime_classes: Mapping[st
     )
 
 
-def fnv1a_order(names: Iterable[str]) -> list[str]:
+def fnv1a_order(names: Iterable[str]) -> tuple[str, ...]:
     """Resources in the order in which a workload's requests are walked (2.9)."""
-    return sorted(names, key=_order_key)
+    return _in_order(tuple(names))
+
+
+@lru_cache(maxsize=4096)
+def _in_order(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=_order_key))
 
 
 @lru_cache(maxsize=4096)

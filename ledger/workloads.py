@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from ledger.devices.charges import DeviceCharges
 from ledger.devices.rejection import DeviceRejection
 from ledger.devices.settlement import Settlement
@@ -94,7 +96,7 @@ class Reservation:
         self.drift: Mapping[int, int] = NO_DRIFT
 
 
-class FlavorMemory(NamedTuple):
+class FlavorMemory(msgspec.Struct, frozen=True, gc=False):
     """5.5.1: how far the flavor search of each pod set got; -1 means that the last flavor was looked at."""
 
     tried: tuple[dict[str, int], ...]
@@ -104,10 +106,14 @@ class FlavorMemory(NamedTuple):
     @property
     def has_pending_flavors(self) -> bool:
         """5.5.4."""
-        return any(index != -1 for pod_set in self.tried for index in pod_set.values())
+        for pod_set in self.tried:
+            for index in pod_set.values():
+                if index != -1:
+                    return True
+        return False
 
 
-class Shortage(NamedTuple):
+class Shortage(msgspec.Struct, frozen=True, gc=False):
     """One flavor-resource that lacked room when a workload was looked at; amounts are integers (admission 0.4)."""
 
     pod_set: str
@@ -126,7 +132,7 @@ class PassedOver(NamedTuple):
     reason: str
 
 
-class Verdict(NamedTuple):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """Why a workload still waits. Only a changed `reason` (or message of an inadmissible one) is a new verdict."""
 
     reason: str

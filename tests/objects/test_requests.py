@@ -436,8 +436,8 @@ def test_resources_are_walked_in_the_order_of_their_hashes() -> None:
     ]
     shuffled = list(expected)
     random.Random(5).shuffle(shuffled)
-    assert fnv1a_order(shuffled) == expected
-    assert fnv1a_order(dict.fromkeys(sorted(expected))) == expected
+    assert fnv1a_order(shuffled) == tuple(expected)
+    assert fnv1a_order(dict.fromkeys(sorted(expected))) == tuple(expected)
 
 
 # --- the fast path ---------------------------------------------------------------------------------------------
