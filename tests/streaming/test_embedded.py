@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import threading
 from collections.abc import AsyncIterator
@@ -161,6 +162,50 @@ def test_a_transaction_that_was_decided_before_the_kill_is_finished_at_the_start
         again.end_transaction("me", producer, epoch, committed=state != "commit")
 
 
+@pytest.mark.parametrize("full", ["a/0.log", "b/0.log", "journal.jsonl"])
+@pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
+def test_what_was_decided_on_a_full_disk_counts_and_is_finished_before_anything_else_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, full: str, committed: bool
+) -> None:
+    storage = Storage(tmp_path)
+    for topic in ("a", "b"):
+        storage.create(topic, 1, {})
+    me = storage.start_producer("me", 60_000)
+    storage.add_to_transaction("me", *me, places=[("a", 0), ("b", 0)], offsets=[("group", "a", 0, 42, "")])
+    for topic in ("a", "b"):
+        storage.produce(topic, 0, batch_of((b"k", b"v"), producer=me[0], epoch=me[1], open_=True))
+    write = os.write
+    decided = False
+
+    def write_where_there_is_room(file: int, data: bytes) -> int:
+        # The decision itself still found room in the journal.
+        nonlocal decided
+        last, decided = decided, True
+        if last and Path(os.readlink(f"/proc/self/fd/{file}")).match(full):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", write_where_there_is_room)
+    for _ in range(3):
+        storage.end_transaction("me", *me, committed=committed)
+        storage.tick()
+        with pytest.raises(Refused, match="ConcurrentTransactions"):
+            storage.add_to_transaction("me", *me, places=[("a", 0)])
+        with pytest.raises(Refused, match="ConcurrentTransactions"):
+            storage.start_producer("me", 60_000)
+    with pytest.raises(Refused, match="InvalidTxnState"):
+        storage.end_transaction("me", *me, committed=not committed)
+    assert caplog.text.count("make room on its disk") == 1
+    monkeypatch.undo()
+    storage.tick()
+    for again in (storage, Storage(tmp_path)):
+        for topic in ("a", "b"):
+            assert (again.log(topic, 0).end, again.log(topic, 0).stable_end) == (2, 2)
+            assert bool(again.log(topic, 0).read(0, LARGE, committed=True).aborted) != committed
+        assert again.offsets == ({"group": {("a", 0): (42, "")}} if committed else {})
+    storage.add_to_transaction("me", *me, places=[("a", 0)])
+
+
 def test_a_transaction_that_nobody_ends_is_aborted_and_its_producer_fenced(tmp_path: Path) -> None:
     storage = Storage(tmp_path)
     storage.create("a", 1, {})
@@ -169,7 +214,7 @@ def test_a_transaction_that_nobody_ends_is_aborted_and_its_producer_fenced(tmp_p
     storage.produce("a", 0, batch_of((b"k", b"v"), producer=producer, epoch=epoch, open_=True))
     again = Storage(tmp_path)
     assert again.log("a", 0).stable_end == 0
-    again.abort_forgotten()
+    again.tick()
     assert again.log("a", 0).stable_end == 2
     with pytest.raises(Refused, match="InvalidProducerEpoch"):
         again.add_to_transaction("me", producer, epoch, places=[("a", 0)])

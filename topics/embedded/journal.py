@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from topics.embedded.appending import Appender
+
 #: Written anew while running, too, when so much was appended.
 LONG = 64 * 1024 * 1024
 
@@ -110,6 +112,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.state = State()
         self._path = path
+        self._appender = Appender(path)
+        self._long = LONG
         self._encoder = msgspec.json.Encoder()
         self._load()
         self._file = -1
@@ -119,19 +123,18 @@ class Journal:
         self._write_anew()
 
     def add(self, entry: Entry) -> None:
-        """First the file, then the state; raises OSError where the file does not take it."""
+        """First the file, then the state; raises DiskFull where the file does not take it."""
         line = self._encoder.encode(entry) + b"\n"
-        written = 0
-        try:
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-        except OSError:
-            os.ftruncate(self._file, self._size)
-            raise
+        self._appender.append(self._file, line, self._size)
         self._size += len(line)
         self.state.apply(entry)
-        if self._size > LONG:
-            self._write_anew()
+        if self._size > self._long:
+            try:
+                self._write_anew()
+            except OSError as problem:
+                # It can wait, until as much again was added.
+                self._appender.refused(problem)
+                self._long = self._size + LONG
 
     def _load(self) -> None:
         """A last line that a kill cut short was never answered."""
@@ -143,9 +146,14 @@ class Journal:
 
     def _write_anew(self) -> None:
         new = self._path.with_suffix(".new")
-        new.write_bytes(b"".join(self._encoder.encode(entry) + b"\n" for entry in self.state.entries()))
-        new.replace(self._path)
+        try:
+            new.write_bytes(b"".join(self._encoder.encode(entry) + b"\n" for entry in self.state.entries()))
+            new.replace(self._path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
         if self._file >= 0:
             os.close(self._file)
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         self._size = os.fstat(self._file).st_size
+        self._long = LONG

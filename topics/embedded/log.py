@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import time
 from bisect import bisect_left, bisect_right
@@ -15,10 +14,9 @@ from typing import NamedTuple
 from aiokafka import errors
 from aiokafka.record.default_records import DefaultRecordBatch
 
+from topics.embedded.appending import Appender, DiskFull
 from topics.embedded.batches import HEADER_BYTES, Batch, Damaged, commits, header, intact, marker, placed, split
 from topics.embedded.compaction import needed
-
-logger = logging.getLogger("topics.embedded")
 
 #: A compacted log is compacted again when so many bytes were added, or as many as it has.
 COMPACTED_AFTER = 16 * 1024 * 1024
@@ -63,6 +61,7 @@ class PartitionLog:
         self._compacted = compacted
         self._compacted_size = 0
         self._file: int | None = None
+        self._appender = Appender(path)
         self._forget()
         if path.exists():
             self._load()
@@ -147,7 +146,13 @@ class PartitionLog:
     def _compact_where_due(self) -> None:
         grown = self.size - self._compacted_size
         if self._compacted and not self._open and grown > max(COMPACTED_AFTER, self._compacted_size):
-            self.compact()
+            try:
+                self.compact()
+            except OSError as problem:
+                # It can wait, until as much again was added.
+                self._new_path.unlink(missing_ok=True)
+                self._appender.refused(problem)
+                self._compacted_size = self.size
 
     def compact(self) -> None:
         """Leave out what newer records replace. The offsets stay; a kill leaves the old file or the new one."""
@@ -156,15 +161,18 @@ class PartitionLog:
         for gone in self._aborted:
             first, stop = bisect_left(self._bases, gone.first_offset), bisect_left(self._bases, gone.marker_offset)
             aborted.update(number for number in range(first, stop) if batches[number].producer == gone.producer)
-        new = self.path.with_suffix(".new")
-        with new.open("wb") as file:
+        with self._new_path.open("wb") as file:
             for number in needed(batches, self._body, aborted):
                 file.write(self._body(number))
-        new.replace(self.path)
+        self._new_path.replace(self.path)
         self.close()
         self._forget()
         self._load()
         self._compacted_size = self.size
+
+    @property
+    def _new_path(self) -> Path:
+        return self.path.with_suffix(".new")
 
     def _body(self, number: int) -> bytes:
         return self._bytes(self._positions[number], self._position(number + 1) - self._positions[number])
@@ -196,15 +204,9 @@ class PartitionLog:
         return None
 
     def _write(self, body: bytes) -> None:
-        """All of it or nothing: what a full disk took is cut off again."""
-        file = self._opened()
-        written = 0
         try:
-            while written < len(body):
-                written += os.write(file, body[written:])
-        except OSError as problem:
-            os.ftruncate(file, self.size)
-            logger.error("cannot write %s: %s; make room on its disk: producers wait", self.path, problem.strerror)
+            self._appender.append(self._opened(), body, self.size)
+        except DiskFull:
             raise Refused(errors.KafkaStorageError) from None
 
     def _know(self, batch: Batch, body: bytes) -> None:

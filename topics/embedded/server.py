@@ -16,6 +16,7 @@ from aiokafka import errors
 from aiokafka.protocol import admin, commit, coordination, fetch, group, metadata, offset, produce, transaction
 from aiokafka.protocol.api import RequestStruct
 
+from topics.embedded.appending import DiskFull
 from topics.embedded.batches import Damaged
 from topics.embedded.groups import Asks, Group
 from topics.embedded.journal import Offsets
@@ -121,7 +122,8 @@ class Server:
                 await asyncio.sleep(TICK_SECONDS)
                 for each in self._groups.values():
                     each.tick()
-                self._storage.abort_forgotten()
+                with contextlib.suppress(DiskFull):
+                    self._storage.tick()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One request after the other, as Kafka does it."""
@@ -138,6 +140,8 @@ class Server:
                     if answer is not None:
                         writer.write(struct.pack(">i", len(answer)) + answer)
                         await writer.drain()
+        except DiskFull:
+            pass  # The log says so. The client sends it again.
         except OSError as problem:
             logger.error("cannot write: %s; make room on the disk of the data directory", problem)
         except Exception:
@@ -435,7 +439,10 @@ class Server:
     async def _init_producer(self, request: Any, version: int, client: Client) -> tuple[Any, ...]:
         if request.transactional_id is None:
             return (0, 0, self._storage.new_producer(), 0)
-        return (0, 0, *self._storage.start_producer(request.transactional_id, request.transaction_timeout_ms))
+        try:
+            return (0, 0, *self._storage.start_producer(request.transactional_id, request.transaction_timeout_ms))
+        except Refused as refused:
+            return (0, refused.code, -1, -1)
 
     async def _add_partitions(self, request: Any, version: int, client: Client) -> tuple[Any, ...]:
         places = [(topic, partition) for topic, partitions in request.topics for partition in partitions]

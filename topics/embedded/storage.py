@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 
 import msgspec
 from aiokafka import errors
 
+from topics.embedded.appending import DiskFull
 from topics.embedded.batches import header
 from topics.embedded.journal import (
     Committed,
@@ -37,6 +39,7 @@ class Storage:
         self._logs: dict[Place, PartitionLog] = {}
         self._of_producer: dict[int, str] = {}
         self._began: dict[str, float] = {}
+        self._unfinished: set[str] = set()
         for topic in self.topics.values():
             self._open(topic)
         for transactional in list(self._journal.state.transactional.values()):
@@ -44,7 +47,7 @@ class Storage:
             if transactional.state == "open":
                 self._began[transactional.name] = time.monotonic()
             elif transactional.state in _DONE:
-                self._finish(transactional)
+                self._finish(transactional.name)
 
     @property
     def cluster(self) -> str:
@@ -106,14 +109,13 @@ class Storage:
     def start_producer(self, name: str, timeout_ms: int) -> tuple[int, int]:
         """The producer of a transactional id and its next epoch: that fences whoever had it. Ends what it left open."""
         known = self._journal.state.transactional.get(name)
+        if known is not None and known.state == "open":
+            self._decide(msgspec.structs.replace(known, epoch=known.epoch + 1), "abort")
+        self._require_finished(name)
+        known = self._journal.state.transactional.get(name)
         if known is None or known.epoch >= _LAST_EPOCH:
-            if known is not None and known.state == "open":
-                self._decide(known, "abort")
             entry = Transactional(name, self.new_producer(), 0, timeout_ms)
         else:
-            if known.state == "open":
-                self._decide(msgspec.structs.replace(known, epoch=known.epoch + 1), "abort")
-                known = self._journal.state.transactional[name]
             entry = Transactional(name, known.producer, known.epoch + 1, timeout_ms)
         self._journal.add(entry)
         self._of_producer[entry.producer] = name
@@ -123,7 +125,9 @@ class Storage:
         self, name: str, producer: int, epoch: int, *, places: list[Place] | None = None, offsets: Offsets | None = None
     ) -> None:
         """Partitions that the transaction writes to, and offsets that it consumes; begins it where it is not open."""
-        entry = self._valid(name, producer, epoch)
+        self._valid(name, producer, epoch)
+        self._require_finished(name)
+        entry = self._journal.state.transactional[name]
         for place in places or ():
             self.log(*place)
         if entry.state != "open":
@@ -138,17 +142,22 @@ class Storage:
         )
 
     def end_transaction(self, name: str, producer: int, epoch: int, *, committed: bool) -> None:
-        """Decide it and finish it. The same decision again is answered again: the answer may have been lost."""
+        """Decide it; it counts from then on, and where a log has no room it is finished later.
+
+        The same decision again is answered again: the answer may have been lost.
+        """
         entry = self._valid(name, producer, epoch)
         decision = "commit" if committed else "abort"
-        if entry.state == _DONE[decision]:
+        if entry.state in (decision, _DONE[decision]):
             return
         if entry.state != "open":
             raise Refused(errors.InvalidTxnState)
         self._decide(entry, decision)
 
-    def abort_forgotten(self) -> None:
-        """Transactions that are open for longer than their producer asked for; it is fenced."""
+    def tick(self) -> None:
+        """Finish what was decided; abort what is open for longer than its producer asked for, who is fenced."""
+        for name in sorted(self._unfinished):
+            self._finish(name)
         now = time.monotonic()
         for name, began in list(self._began.items()):
             entry = self._journal.state.transactional[name]
@@ -178,18 +187,29 @@ class Storage:
             raise Refused(errors.InvalidTxnState)
 
     def _decide(self, entry: Transactional, decision: str) -> None:
-        """From here on a restart finishes it."""
-        decided = msgspec.structs.replace(entry, state=decision)
-        self._journal.add(decided)
+        """From here on it is finished, be it after a restart."""
+        self._journal.add(msgspec.structs.replace(entry, state=decision))
         self._began.pop(entry.name, None)
-        self._finish(decided)
+        self._finish(entry.name)
 
-    def _finish(self, entry: Transactional) -> None:
-        committed = entry.state == "commit"
-        for topic, partition in entry.partitions:
-            log = self._logs.get((topic, partition))
-            if log is not None:
-                log.end_transaction(entry.producer, entry.epoch, committed=committed)
-        if committed and entry.offsets:
-            self._journal.add(Committed(entry.offsets))
-        self._journal.add(msgspec.structs.replace(entry, state=_DONE[entry.state], partitions=[], offsets=[]))
+    def _require_finished(self, name: str) -> None:
+        """Nothing new begins under a transactional id before what was decided is in the logs, as in Kafka."""
+        if name in self._unfinished:
+            self._finish(name)
+            if name in self._unfinished:
+                raise Refused(errors.ConcurrentTransactions)
+
+    def _finish(self, name: str) -> None:
+        """Markers, offsets, done; where the disk is full, the rest of it at the next try."""
+        self._unfinished.add(name)
+        with contextlib.suppress(Refused, DiskFull):
+            entry = self._journal.state.transactional[name]
+            committed = entry.state == "commit"
+            for topic, partition in entry.partitions:
+                log = self._logs.get((topic, partition))
+                if log is not None:
+                    log.end_transaction(entry.producer, entry.epoch, committed=committed)
+            if committed and entry.offsets:
+                self._journal.add(Committed(entry.offsets))
+            self._journal.add(msgspec.structs.replace(entry, state=_DONE[entry.state], partitions=[], offsets=[]))
+            self._unfinished.discard(name)
