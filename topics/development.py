@@ -114,8 +114,9 @@ async def until_signal() -> AsyncIterator[asyncio.Event]:
 
 
 async def wait_until_folded(settings: Settings, ends: dict[int, int], worker: WorkerChild, seconds: float) -> None:
-    """Until the worker has committed all records below the ends."""
+    """Until the worker has committed all records below the ends, and readers see what came of them."""
     from topics.admin import consumed_offsets
+    from topics.reader import wait_until_readable
     from topics.topic import Topics
 
     topics = Topics.of(settings)
@@ -124,7 +125,7 @@ async def wait_until_folded(settings: Settings, ends: dict[int, int], worker: Wo
         worker.check()
         offsets = await consumed_offsets(settings, topics)
         if all(offsets.get(partition, 0) >= end for partition, end in ends.items()):
-            return
+            return await wait_until_readable(settings, seconds)
         if time.monotonic() > deadline:
             raise TimeoutError(f"the worker has not folded everything after {seconds:.0f} s; its log: {worker.log}")
         await asyncio.sleep(0.05)

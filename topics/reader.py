@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from topics.settings import Settings
-from topics.topic import MAX_RECORD_BYTES
+from topics.topic import MAX_RECORD_BYTES, Topics
 
 #: A record as aiokafka gives it: key, value, offset, timestamp (milliseconds), partition, headers.
 Record = Any
@@ -28,13 +28,9 @@ async def reader(
 ) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer assigned to the partitions, at their first record."""
     assigned = [TopicPartition(topic, partition) for partition in partitions]
-    consumer = await _started(settings, isolation)
-    try:
-        consumer.assign(assigned)
+    async with _consumer(settings, assigned, isolation) as consumer:
         await consumer.seek_to_beginning(*assigned)
         yield consumer
-    finally:
-        await consumer.stop()
 
 
 async def end_offsets(consumer: AIOKafkaConsumer, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -49,6 +45,32 @@ async def end_offsets(consumer: AIOKafkaConsumer, partitions: Sequence[TopicPart
             await asyncio.sleep(PAUSE_SECONDS)
 
 
+async def wait_until_readable(settings: Settings, seconds: float) -> None:
+    """Until a reader of committed records sees all that the worker has written by now.
+
+    Kafka shows the committed offsets of a group before it has written the markers that end the transaction in every
+    partition: whoever waits for the offsets has to wait for the rest, too. Raises TimeoutError where a transaction
+    stays open.
+    """
+    places = [
+        TopicPartition(topic.name, partition)
+        for topic in Topics.of(settings).all()
+        for partition in range(topic.partitions)
+    ]
+    async with _consumer(settings, places, "read_uncommitted") as consumer:
+        ends = await end_offsets(consumer, places)
+    deadline = asyncio.get_running_loop().time() + seconds
+    async with _consumer(settings, places, "read_committed") as consumer:
+        while True:
+            stable = await end_offsets(consumer, places)
+            behind = sorted(place.topic for place in places if stable[place] < ends[place])
+            if not behind:
+                return
+            if asyncio.get_running_loop().time() > deadline:
+                raise TimeoutError(f"a transaction stays open in {behind[0]} for more than {seconds:.0f} s")
+            await asyncio.sleep(0.01)
+
+
 async def read_to_end(
     settings: Settings,
     topic: str,
@@ -57,10 +79,11 @@ async def read_to_end(
     start: int | None = None,
     stop: int | None = None,
     isolation: str = "read_committed",
-) -> AsyncIterator[list[Record]]:
+) -> AsyncGenerator[list[Record], None]:
     """Records of a partition in lists as they arrive, up to `stop` or the end that it has at the start of reading.
 
-    The position is compared with the end, never the number of records: markers and aborted data have offsets too.
+    The position is compared with the end, never the number of records: markers and aborted data have offsets too. Who
+    may leave before the end closes it (`contextlib.aclosing`), with it its consumer.
     """
     place = TopicPartition(topic, partition)
     async with reader(settings, topic, [partition], isolation=isolation) as consumer:
@@ -74,6 +97,18 @@ async def read_to_end(
             records = [record for record in fetched.get(place, ()) if record.offset < end]
             if records:
                 yield records
+
+
+@asynccontextmanager
+async def _consumer(
+    settings: Settings, assigned: Sequence[TopicPartition], isolation: str
+) -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = await _started(settings, isolation)
+    try:
+        consumer.assign(assigned)
+        yield consumer
+    finally:
+        await consumer.stop()
 
 
 async def _started(settings: Settings, isolation: str) -> AIOKafkaConsumer:

@@ -12,9 +12,11 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from topics.admin import consumed_offsets
 from topics.codec import APPLIED_KEY, decode_applied, encode_row, encode_row_key
 from topics.folding import FoldFactory
-from topics.reader import end_offsets, read_to_end, reader
+from topics.reader import end_offsets, read_to_end, reader, wait_until_readable
 from topics.settings import Settings
 from topics.topic import Topics, partition_of
+
+READABLE_SECONDS = 30.0
 
 
 def event_of(cluster: str, number: int, type_: str = "ADDED", **more: Any) -> bytes:
@@ -58,11 +60,18 @@ async def committed(settings: Settings) -> int:
 
 
 async def wait_until_committed(settings: Settings, count: int, seconds: float = 120.0) -> None:
+    """Until so many records are consumed. Readers may see what came of them a moment later: wait_until_folded."""
     deadline = asyncio.get_running_loop().time() + seconds
     while (done := await committed(settings)) < count:
         if asyncio.get_running_loop().time() > deadline:
             raise TimeoutError(f"{done} of {count} events are committed after {seconds} s")
         await asyncio.sleep(0.05)
+
+
+async def wait_until_folded(settings: Settings, count: int, seconds: float = 120.0) -> None:
+    """Until so many records are consumed and everything that came of them is readable."""
+    await wait_until_committed(settings, count, seconds)
+    await wait_until_readable(settings, seconds)
 
 
 async def waiting(settings: Settings) -> int:
@@ -88,6 +97,7 @@ async def written(settings: Settings, partition: int, isolation: str = "read_com
     """What the worker wrote for a partition."""
     topics = Topics.of(settings)
     found = Written()
+    await wait_until_readable(settings, READABLE_SECONDS)
     async for records in read_to_end(settings, topics.decisions.name, partition, isolation=isolation):
         found.decisions += [record.value for record in records]
     async for records in read_to_end(settings, topics.dead_letters.name, partition, isolation=isolation):
@@ -103,12 +113,12 @@ async def written(settings: Settings, partition: int, isolation: str = "read_com
     return found
 
 
-async def folded(settings: Settings, partition: int, fold: FoldFactory) -> Written:
+async def folded(settings: Settings, partition: int, fold: FoldFactory, stop: int | None = None) -> Written:
     """What the fold of a partition's events gives, in this process."""
     topics = Topics.of(settings)
     state = fold(topics.events.name, partition)
     expected = Written()
-    async for records in read_to_end(settings, topics.events.name, partition):
+    async for records in read_to_end(settings, topics.events.name, partition, stop=stop):
         for record in records:
             outcome = state.apply(
                 record.value or b"", offset=record.offset, key=record.key, timestamp=record.timestamp * 1000
@@ -124,12 +134,19 @@ async def folded(settings: Settings, partition: int, fold: FoldFactory) -> Writt
 
 
 async def assert_written_once(settings: Settings, fold: FoldFactory) -> None:
-    """Every decision, dead letter and row exactly once, bytes and order as the fold gives them."""
+    """Every decision, dead letter and row exactly once, bytes and order as the fold gives them.
+
+    Of what was written nothing may wait but ticks: a worker that stops may have written one that nobody folds any more.
+    """
+    name = Topics.of(settings).events.name
     for partition in range(settings.partitions):
-        expected = await folded(settings, partition, fold)
         found = await written(settings, partition)
+        expected = await folded(settings, partition, fold, found.next_offset)
         assert len(found.decisions) == len(expected.decisions), f"partition {partition}"
         assert found == expected, f"partition {partition}"
+        async for records in read_to_end(settings, name, partition, start=found.next_offset):
+            left = [record.value for record in records if b'"type":"TICK"' not in (record.value or b"")]
+            assert left == [], f"partition {partition}"
 
 
 async def aborted_records(settings: Settings) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.streaming.counting_fold import CountingFold
-from tests.streaming.log import assert_written_once, committed, event_of, events_of, wait_until_committed
+from tests.streaming.log import assert_written_once, committed, event_of, events_of, wait_until_folded
 from tests.streaming.workers import ROOT, WorkerProcess
 from topics import commands
 from topics.settings import Settings
@@ -55,7 +55,7 @@ def test_events_of_a_file_come_out_as_decisions_and_rows(
     clusters = ["eu-1", "us-2", "ap-3"]
     assert commands.ingest(str(written_file(tmp_path, 300, clusters))) == 0
     assert b"300 records into quota.events" in capfdbinary.readouterr().err
-    asyncio.run(wait_until_committed(environment, 300))
+    asyncio.run(wait_until_folded(environment, 300))
 
     assert commands.decisions() == 0
     found = lines(capfdbinary.readouterr().out)
@@ -94,7 +94,7 @@ def test_events_of_standard_input_go_out_as_they_come(environment: Settings, wor
         for count in (1, 2, 3):
             source.stdin.write(event_of("eu-1", count) + b"\n")
             source.stdin.flush()
-            asyncio.run(wait_until_committed(environment, count, seconds=20))
+            asyncio.run(wait_until_folded(environment, count, seconds=20))
         source.stdin.close()
         assert source.wait(10) == 0
         assert b"3 records into quota.events" in source.stderr.read()
@@ -174,5 +174,5 @@ def test_a_bad_line_is_ingested_and_left_to_the_fold(
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"\n".join([event_of("eu-1", 1), b'{"cluster":"eu-1","type":', event_of("eu-1", 2)]))
     assert commands.ingest(str(path), cluster="eu-1") == 0
-    asyncio.run(wait_until_committed(environment, 3))
+    asyncio.run(wait_until_folded(environment, 3))
     asyncio.run(assert_written_once(environment, CountingFold))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.streaming.log import events_of, wait_until_committed, write_events
+from tests.streaming.log import events_of, wait_until_folded, write_events
 from tests.streaming.workers import ROOT, WorkerProcess
 from topics import settings as settings_module
 from topics.admin import ensure_topics
@@ -62,7 +62,7 @@ def test_a_worker_answers_prometheus(embedded_settings: Settings, tmp_path: Path
 
     asyncio.run(prepare())
     with WorkerProcess(settings, tmp_path / "worker.log") as worker:
-        asyncio.run(wait_until_committed(settings, 31))
+        asyncio.run(wait_until_folded(settings, 31))
         with urllib.request.urlopen(f"http://127.0.0.1:{settings.metrics_port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
         assert worker.terminate() == 0

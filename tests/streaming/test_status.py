@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import cluster_queue, encode, event, flavor, group, local_queue, namespace, quota, workload
-from tests.streaming.log import wait_until_committed, write_events
+from tests.streaming.log import wait_until_folded, write_events
 from tests.streaming.workers import ROOT, WorkerProcess
 from topics.admin import ensure_topics
 from topics.settings import Settings
@@ -42,7 +42,7 @@ def test_the_status_of_a_queue_is_read_from_the_log(embedded_settings: Settings,
     async def write() -> None:
         await ensure_topics(settings)
         await write_events(settings, [(b"test", encode(event("ADDED", each, at=1))) for each in objects])
-        await wait_until_committed(settings, len(objects))
+        await wait_until_folded(settings, len(objects))
 
     with WorkerProcess(settings, tmp_path / "worker.log", fold="ledger") as worker:
         asyncio.run(write())

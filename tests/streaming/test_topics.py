@@ -6,6 +6,7 @@ import asyncio
 
 import faust
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given
@@ -24,6 +25,7 @@ from topics.codec import (
     encode_applied,
     encode_row_key,
 )
+from topics.reader import wait_until_readable
 from topics.settings import InvalidSettings, Settings
 from topics.table import QuotaTable
 from topics.topic import Topics, partition_of
@@ -184,3 +186,26 @@ def test_the_faust_table_keeps_changes_for_the_transaction() -> None:
         (encode_row_key(first), None),
     ]
     assert table.take_changes() == []
+
+
+@pytest.mark.broker
+def test_readers_wait_for_a_transaction_that_is_not_over_and_say_where_it_stays_open(settings: Settings) -> None:
+    async def run() -> None:
+        await ensure_topics(settings)
+        topic = Topics.of(settings).decisions.name
+        producer = AIOKafkaProducer(**settings.client(), transactional_id=settings.group_id)
+        await producer.start()
+        try:
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, b"decision", partition=1)
+            with pytest.raises(TimeoutError, match=f"a transaction stays open in {topic}"):
+                await wait_until_readable(settings, 0.2)
+            waiting = asyncio.create_task(wait_until_readable(settings, 60))
+            await asyncio.sleep(0.2)
+            assert not waiting.done()
+            await producer.commit_transaction()
+            await waiting
+        finally:
+            await producer.stop()
+
+    asyncio.run(run())
