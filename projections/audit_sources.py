@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -92,23 +92,27 @@ def archived_ledgers(path: Path, partition: int) -> tuple[int, list[Ledger]]:
 
 async def kafka_events(
     settings: Settings, topic: str, partition: int, start: int, stop: int
-) -> AsyncIterator[list[Record]]:
+) -> AsyncGenerator[list[Record], None]:
     if start >= stop:
         return
     first = start == 0
-    async for records in read_to_end(settings, topic, partition, start=start, stop=stop):
-        if first and records[0].offset > 0:
-            raise AuditProblem(
-                f"{topic}/{partition} begins at offset {records[0].offset}: what was before is gone. "
-                "Audit from the checkpoint with --from-checkpoint; an archive of that time has the rest"
-            )
-        first = False
-        yield records
+    async with aclosing(read_to_end(settings, topic, partition, start=start, stop=stop)) as lists:
+        async for records in lists:
+            if first and records[0].offset > 0:
+                raise AuditProblem(
+                    f"{topic}/{partition} begins at offset {records[0].offset}: what was before is gone. "
+                    "Audit from the checkpoint with --from-checkpoint; an archive of that time has the rest"
+                )
+            first = False
+            yield records
 
 
-async def kafka_decisions(settings: Settings, topic: str, partition: int, start: int = 0) -> AsyncIterator[list[bytes]]:
-    async for records in read_to_end(settings, topic, partition, start=start):
-        yield [record.value or b"" for record in records]
+async def kafka_decisions(
+    settings: Settings, topic: str, partition: int, start: int = 0
+) -> AsyncGenerator[list[bytes], None]:
+    async with aclosing(read_to_end(settings, topic, partition, start=start)) as lists:
+        async for records in lists:
+            yield [record.value or b"" for record in records]
 
 
 _decode_events = msgspec.msgpack.Decoder(list[ArchivedEvent]).decode

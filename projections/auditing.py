@@ -9,6 +9,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -321,12 +322,13 @@ async def _export_partition(writer: ArchiveWriter, job: Job, report: Report, top
         decisions_from = checkpoint.manifest.decisions_from
         for cluster, state in checkpoint.states.items():
             writer.checkpoint(job.partition, result.first_offset, cluster, state)
-    async for records in sources.kafka_events(
-        settings, topics.events.name, job.partition, result.first_offset, result.next_offset
-    ):
-        writer.events(job.partition, [ArchivedEvent(r.offset, r.key, r.value, r.timestamp) for r in records])
-    async for records in read_to_end(settings, topics.decisions.name, job.partition, start=decisions_from):
-        writer.decisions(job.partition, [(r.offset, r.value) for r in records if _belongs(r.value, result)])
+    begin, end = result.first_offset, result.next_offset
+    async with aclosing(sources.kafka_events(settings, topics.events.name, job.partition, begin, end)) as lists:
+        async for records in lists:
+            writer.events(job.partition, [ArchivedEvent(r.offset, r.key, r.value, r.timestamp) for r in records])
+    async with aclosing(read_to_end(settings, topics.decisions.name, job.partition, start=decisions_from)) as lists:
+        async for records in lists:
+            writer.decisions(job.partition, [(r.offset, r.value) for r in records if _belongs(r.value, result)])
 
 
 def _belongs(value: bytes, result: Result) -> bool:
