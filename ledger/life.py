@@ -106,10 +106,12 @@ class Life:
     # Holding quota
 
     def _look_at_holder(self, state: WorkloadState, reservation: Reservation) -> None:
-        """The first that applies, in the order of the controller's steps."""
-        if self._obey_stop(state, reservation) or self._obey_checks(state):
+        """The first that applies, in the order of the controller's steps. None is taken before a shown delay ends."""
+        if self._state.delay_of_holder(state) is not None:
             return
         self._workloads.admit_if_ready(state)
+        if self._obey_checks(state) or self._obey_stop(state, reservation) or self._retried(state):
+            return
         if not reservation.admitted:
             return
         due = self._pods_ready_deadline(state, reservation)
@@ -162,8 +164,9 @@ class Life:
         until = min(max(delays, default=0), LATEST)
         if until > self._state.now and (state.requeue_at is None or until > state.requeue_at):
             state.requeue_at = Timestamp(until)
-        if state.requeue_at is None or state.requeue_at <= self._state.now:
-            self._evict(state, ADMISSION_CHECK, self._check_message(state, "Retry"))
+        if state.requeue_at is not None and state.requeue_at > self._state.now:
+            return False
+        self._evict(state, ADMISSION_CHECK, self._check_message(state, "Retry"))
         return True
 
     def _time_out(self, state: WorkloadState) -> None:
@@ -212,10 +215,14 @@ class Life:
         return [check for check in self._state.live_checks(state) if check.state == "Retry"]
 
     def _check_message(self, state: WorkloadState, value: str) -> str:
-        found = [
-            f'"{check.name}" ({check.message})' for check in self._state.live_checks(state) if check.state == value
-        ]
-        text = f"AdmissionCheck(s) in {value} state: {'; '.join(found)}"
+        """Which checks answered so, by name, each with what it said if it said anything."""
+        found = sorted(
+            f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"'
+            for check in self._state.live_checks(state)
+            if check.state == value
+        )
+        noun = "AdmissionCheck" if len(found) == 1 else "AdmissionChecks"
+        text = f"{noun} in {value} state: {'; '.join(found)}"
         return f"Evicted due to {text}" if value == "Retry" else text
 
     # Deadlines
@@ -227,6 +234,9 @@ class Life:
             return state.requeue_at
         if state.is_evicted:
             return None
+        delay = self._state.delay_of_holder(state)
+        if delay is not None:
+            return delay
         found: list[int | None] = [self._pods_ready_deadline(state, reservation)]
         found.append(self._execution_deadline(state, reservation))
         if state.requeue_at is not None and self._retried(state):

@@ -274,6 +274,14 @@ class State:
             for check in checks
         )
 
+    def delay_of_holder(self, state: WorkloadState) -> Timestamp | None:
+        """7.4.6: until when the reference's controller does nothing but wait, for who holds quota and shows a requeueAt
+        that lies ahead: no other answer of a check, no stop of a queue and no timeout is looked at before."""
+        shown = state.workload.status.requeue_state
+        if shown is None or shown.requeue_at is None or shown.requeue_at <= self.now or not self.repeats_reference:
+            return None
+        return shown.requeue_at if state.reservation is not None and state.reservation.echoed else None
+
     def _applying_checks(self, state: WorkloadState) -> list[str] | None:
         """7.2.2: what the controller keeps on the list; None where it knows no ClusterQueue to ask."""
         reservation = state.reservation

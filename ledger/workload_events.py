@@ -304,7 +304,9 @@ class WorkloadEvents:
         queue = self._state.forest.queues.get(reservation.cluster_queue)
         fact = is_true(state.workload, "Admitted") and reservation.echoed
         if not fact:
-            if queue is None or not self._checks_are_ready(state, queue):
+            if queue is None or self._state.delay_of_holder(state) is not None:
+                return
+            if not self._checks_are_ready(state, queue):
                 return
             self._recorder.admitted(state, reservation.cluster_queue)
         if queue is not None:

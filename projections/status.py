@@ -68,10 +68,16 @@ class WorkloadStatus:
         self.put("QuotaReserved", False, reason, message, at)
         self.put("Admitted", False, "NoReservation", "The workload has no reservation", at)
 
+    def deactivate(self, at: str) -> None:
+        """7.3: this reason comes before all others."""
+        self.wait("Deactivated", "The workload is deactivated", at)
+
     def reserve(self, decision: decisions.QuotaReserved | decisions.Recorded, at: str) -> None:
-        """It holds quota."""
+        """It holds quota, and waits for its admission checks until it is told that it is admitted."""
         message = f"Quota reserved in ClusterQueue {decision.cluster_queue}"
         self.put("QuotaReserved", True, "QuotaReserved", message, at)
+        if not self.is_true("Admitted"):
+            self.put("Admitted", False, "UnsatisfiedAdmissionChecks", "The workload has not all checks ready", at)
         self.admission = {
             "clusterQueue": decision.cluster_queue,
             "podSetAssignments": [
@@ -230,14 +236,17 @@ class Board:
             # Objects 2.5: back in the queue at once only after these.
             again = evicted["reason"] in ("Preempted", "NodeFailures")
             state.put("Requeued", again, evicted["reason"], message, decision.at)
-        reason = decision.reason if decision.reason in ("Suspended", "Misconfigured") else PENDING_EVALUATION
-        state.wait(reason, message, decision.at)
         state.admission = None
         state.queued = decision.reason != "Deactivated"
+        if not state.queued:
+            state.deactivate(decision.at)
+            return
+        reason = decision.reason if decision.reason in ("Suspended", "Misconfigured") else PENDING_EVALUATION
+        state.wait(reason, message, decision.at)
 
     def _requeued(self, decision: decisions.Requeued) -> None:
         state = self._of(decision)
-        state.requeue_at = decision.not_before
+        state.requeue_at = _second(decision.not_before) if decision.not_before else ""
         message = _REQUEUED.get(decision.reason) or state.conditions.get("Evicted", {}).get("message", "")
         state.put("Requeued", not decision.not_before, decision.reason, message, decision.at)
         state.queued = True
@@ -250,7 +259,7 @@ class Board:
         elif decision.reason == FINISHED:
             state.put(FINISHED, True, FINISHED, "", decision.at)
         elif decision.reason == "Deactivated":
-            state.wait("Deactivated", "The workload is deactivated", decision.at)
+            state.deactivate(decision.at)
 
     def _pending(self, decision: decisions.Pending) -> None:
         """One that is new has no condition until there is something to say (objects 2.2)."""

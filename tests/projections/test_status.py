@@ -12,7 +12,9 @@ import pytest
 from ledger.decisions import decode_decision
 from ledger.fold import Fold
 from projections.status import Board, InvalidTarget
+from tests import builders as build
 from tests.cli.running import quota_ledger
+from tests.life import Life
 from tests.recorded.test_recordings import HERE, lines
 from tests.world import World
 
@@ -95,6 +97,59 @@ def test_workloads_show_what_kubernetes_showed(name: str) -> None:
         status = board.workload(metadata["namespace"], metadata["name"])
         assert status is not None
         assert shown(status) == shown(target), metadata["name"]
+
+
+def told(target: Document, kind: str) -> tuple[str, ...]:
+    [found] = [c for c in target["status"]["conditions"] if c["type"] == kind]
+    return found["status"], found["reason"], found["message"]
+
+
+@pytest.mark.parametrize("name", ["checks", "maxexec"])
+def test_deactivated_workloads_say_so_in_kueues_words(name: str) -> None:
+    """7.3: the reason why a deactivated workload holds no quota; 7.4.5: which checks rejected it."""
+    board = board_of(name)
+    inactive = [w for w in last_objects(name, "Workload") if not w["spec"].get("active", True)]
+    assert inactive
+    for target in inactive:
+        status = board.workload(target["metadata"]["namespace"], target["metadata"]["name"])
+        assert status is not None
+        for kind in ("QuotaReserved", "Admitted", "Evicted", "Requeued"):
+            assert told(status, kind) == told(target, kind)
+
+
+def test_a_workload_that_waits_for_its_checks_is_told_that_they_are_not_ready() -> None:
+    """7.2.6: after a victim has come back too, whose last condition was that it had no reservation."""
+    life = Life()
+    life.check("k1")
+    life.queue(nominal=4, within="LowerPriority", checks=[{"name": "k1"}])
+    life.at(1000).job("w", 4)
+    waits = ("False", "UnsatisfiedAdmissionChecks", "The workload has not all checks ready")
+    assert told(status_of(life, "w"), "Admitted") == waits
+    life.at(1001).answer("w", k1="Ready")
+    assert told(status_of(life, "w"), "Admitted")[0] == "True"
+    life.at(1002).job("in", 4, priority=5)
+    life.at(1003).give_back("w")
+    assert told(status_of(life, "w"), "Admitted")[:2] == ("False", "NoReservation")
+    life.at(1004).finish("in")
+    assert told(status_of(life, "w"), "Admitted") == waits
+
+
+def test_the_end_of_a_backoff_is_written_in_whole_seconds() -> None:
+    life = Life(waitForPodsReady={"timeout": "100s", "requeuingStrategy": {"backoffBaseSeconds": 500}})
+    life.queue()
+    life.at(1000).job("w")
+    life.at(1100).tick(1100)
+    life.at(1110).give_back("w")
+    assert status_of(life, "w")["status"]["requeueState"] == {"requeueAt": "2026-01-01T00:26:40Z"}
+
+
+def status_of(world: World, name: str) -> Document:
+    board = Board()
+    for record in world.decisions:
+        board.apply(decode_decision(json.dumps(record).encode()))
+    status = board.workload(build.NAMESPACE, name)
+    assert status is not None
+    return status
 
 
 @pytest.mark.parametrize("name", RECORDINGS)

@@ -120,6 +120,77 @@ def test_a_check_that_changes_its_mind_during_the_delay_keeps_the_workload() -> 
     assert steps(life.tick(1200)) == []
 
 
+def in_a_shown_delay(rules: str = "kueue-0.19") -> Life:
+    """The workload w holds quota; its check asked for a retry at 1010, and the object shows requeueAt 1110."""
+    life = world(rules=rules)
+    life.at(1000).job("w", 4)
+    life.at(1010).answer("w", k1=("Retry", 100))
+    target = life.copy("w")
+    target["status"]["requeueState"] = {"requeueAt": build.moment(1110)}
+    assert steps(life.at(1011).change(target)) == []
+    return life
+
+
+@pytest.mark.parametrize(
+    ("rules", "at_once", "at_the_end"),
+    [("kueue-0.19", [], ["Admitted w"]), ("ledger", ["Admitted w"], [])],
+)
+def test_a_check_that_turns_ready_in_a_shown_delay_admits_when_it_is_over(
+    rules: str, at_once: list[str], at_the_end: list[str]
+) -> None:
+    """7.4.6: the reference's controller waits for requeueAt before it looks at anything else of a holder."""
+    life = in_a_shown_delay(rules)
+    assert steps(life.at(1050).answer("w", k1="Ready")) == at_once
+    assert steps(life.tick(1109)) == []
+    assert steps(life.tick(1110)) == at_the_end
+
+
+@pytest.mark.parametrize(
+    ("rules", "at_once", "at_the_end"),
+    [
+        ("kueue-0.19", [], ["Evicted w DeactivatedDueToAdmissionCheck"]),
+        ("ledger", ["Evicted w DeactivatedDueToAdmissionCheck"], []),
+    ],
+)
+def test_a_check_that_rejects_in_a_shown_delay_deactivates_when_it_is_over(
+    rules: str, at_once: list[str], at_the_end: list[str]
+) -> None:
+    """7.4.5, 7.4.6."""
+    life = in_a_shown_delay(rules)
+    assert steps(life.at(1050).answer("w", k1="Rejected")) == at_once
+    assert steps(life.tick(1110)) == at_the_end
+
+
+@pytest.mark.parametrize("policy", ["Hold", "HoldAndDrain"])
+@pytest.mark.parametrize(("kind", "name"), [("ClusterQueue", "a"), ("LocalQueue", "a")])
+def test_a_queue_that_stops_in_a_shown_delay_is_obeyed_after_the_checks(kind: str, name: str, policy: str) -> None:
+    """7.4.6, 7.6: when the delay is over the checks come first, and their eviction is the one."""
+    life = in_a_shown_delay()
+    assert steps(life.at(1050).stop(kind, name, policy)) == []
+    assert steps(life.tick(1110)) == ["Evicted w AdmissionCheck"]
+
+
+def test_a_check_that_turns_ready_while_its_queue_is_on_hold_in_a_shown_delay_admits() -> None:
+    """7.2.5 before 7.6: who is admitted runs on in a queue on hold."""
+    life = in_a_shown_delay()
+    life.at(1050).stop("ClusterQueue", "a", "Hold")
+    assert steps(life.at(1060).answer("w", k1="Ready")) == []
+    assert steps(life.tick(1110)) == ["Admitted w"]
+
+
+def test_no_timeout_strikes_in_a_shown_delay() -> None:
+    """7.4.6, 7.8.1: a delay that is longer than the time a workload may run ends with the check's eviction."""
+    life = world()
+    life.at(1000).job("w", 4, maximumExecutionTimeSeconds=60)
+    life.at(1010).answer("w", k1="Ready")
+    life.at(1015).answer("w", k1=("Retry", 100))
+    target = life.copy("w")
+    target["status"]["requeueState"] = {"requeueAt": build.moment(1115)}
+    life.at(1016).change(target)
+    assert steps(life.tick(1114)) == []
+    assert steps(life.tick(1115)) == ["Evicted w AdmissionCheck"]
+
+
 def test_an_admitted_workload_is_evicted_by_a_retry_too() -> None:
     """7.2.7: of later answers only Retry and Rejected act on it. Kueue issue 10660: unhealthy nodes or not."""
     life = world()
@@ -174,7 +245,20 @@ def test_the_message_names_the_checks_that_rejected() -> None:
     ]
     [told] = life.change(target)
     assert told["reason"] == "DeactivatedDueToAdmissionCheck"
-    assert told["message"] == 'The workload is deactivated due to AdmissionCheck(s) in Rejected state: "k1" (too dear)'
+    assert told["message"] == 'The workload is deactivated due to AdmissionCheck in Rejected state: "k1" (too dear)'
+
+
+def test_the_message_of_an_eviction_names_all_checks_that_asked_for_it() -> None:
+    """Objects 2.4; a check that said nothing is named all the same."""
+    life = world(check("k1"), check("k2"))
+    life.at(1000).job("w", 4)
+    target = life.copy("w")
+    target["status"]["admissionChecks"] = [
+        {"name": "k2", "state": "Retry", "message": "full", "lastTransitionTime": build.moment(1001)},
+        {"name": "k1", "state": "Retry", "message": "", "lastTransitionTime": build.moment(1001)},
+    ]
+    [told] = life.change(target)
+    assert told["message"] == 'Evicted due to AdmissionChecks in Retry state: "k1"; "k2" (full)'
 
 
 # Which checks count.
