@@ -132,6 +132,11 @@ def deadline_of(ledger: Ledger, workload: WorkloadState) -> int | None:
         return workload.requeue_at
     if workload.is_evicted:
         return None
+    shown = target.status.requeue_state
+    if ledger.state.repeats_reference and reservation.echoed and shown is not None:
+        # 7.4.6: the reference does nothing about a holder before the time that its object shows.
+        if shown.requeue_at is not None and shown.requeue_at > ledger.now:
+            return shown.requeue_at
     found = []
     if reservation.admitted:
         waiting = ledger.state.configuration.wait_for_pods_ready
