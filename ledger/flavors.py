@@ -71,11 +71,10 @@ class FlavorSearch:
         self._rules = rules
         self._start = start if rules.fungibility else ()
         self.pinned = pinned
-        self._result = Assignment()
 
     def assign(self, pod_sets: Sequence[PodSetRequests]) -> Assignment:
         """5.3: flavors for pod sets of the given sizes, in spec order, until one fails."""
-        result = self._result = Assignment()
+        self._result = result = Assignment()
         covers_pods = PODS in self._queue.group_of
         vectors = [
             {**pod_set.requests, PODS: pod_set.count} if covers_pods else pod_set.requests for pod_set in pod_sets
