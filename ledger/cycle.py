@@ -384,6 +384,8 @@ class Cycle:
         return None
 
     def _overlaps(self, entry: Entry) -> bool:
+        if not self._claimed:
+            return False
         if entry.replaced is not None and entry.replaced.state.uid in self._claimed:
             return True
         return any(target.state.uid in self._claimed for target in entry.targets)

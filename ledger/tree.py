@@ -305,11 +305,13 @@ def borrow_level(queue: Node, fr: int, value: int) -> tuple[int, bool]:
         return 0, queue.parent is not None
     if not queue.tree.heights_known:
         queue.tree.know_heights()
-    rest = subtract(value, local_available(queue, fr))
+    rest, below = value, queue
     for ancestor in queue.path[1:]:
+        if fr in below.local:
+            rest = subtract(rest, local_available(below, fr))
         if not exceeds_quota_with(ancestor, fr, rest):
             return ancestor.height, ancestor.parent is not None
-        rest = subtract(rest, local_available(ancestor, fr))
+        below = ancestor
     return queue.path[-1].height, False
 
 
