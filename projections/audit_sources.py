@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import msgspec
 
 from ledger.checkpoint import load
 from ledger.ledger import Ledger
-from projections.archive import CHECKPOINT, DECISIONS, EVENTS, MAGIC, ArchivedEvent, ArchiveReader
+from projections.archive import CHECKPOINT, DECISIONS, EVENTS, MAGIC, ArchivedEvent, ArchiveReader, DamagedArchive
 from projections.audit import Line
 from topics.reader import Record, read_to_end
 from topics.recorded import head_of
 from topics.settings import Settings
-from topics.sources import numbered_events, open_source
+from topics.sources import numbered_events, open_source, unpacked
 
 LIST = 1_000
 
@@ -27,21 +26,22 @@ class AuditProblem(Exception):
 
 
 def is_archive(path: Path) -> bool:
+    """Whether the file begins as an archive does. Raises DamagedArchive where it was one before a byte was changed."""
     with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
+        first = file.read(len(MAGIC))
+    if first == MAGIC:
+        return True
+    alike = sum(found == expected for found, expected in zip(first, MAGIC, strict=False))
+    if alike > len(MAGIC) // 2 or path.suffix == ".qla":
+        raise DamagedArchive(f"bytes 0 to {len(MAGIC) - 1}", "they are not the first line of an archive")
+    return False
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """A file of decisions, packed or not."""
     with path.open("rb") as raw:
-        packed = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        if packed:
-            with gzip.open(raw) as unpacked:
-                yield cast(BinaryIO, unpacked)
-        else:
-            yield raw
+        yield unpacked(raw)
 
 
 def topic_of_decisions(path: Path) -> str | None:

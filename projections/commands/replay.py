@@ -6,7 +6,6 @@ import gzip
 import os
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -44,7 +43,7 @@ def replay_command(
     """
     from projections.replay import dead_letter, described, replay
     from topics.garbage import settle_garbage_collection
-    from topics.sources import numbered_events, unpacked
+    from topics.sources import DamagedSource, numbered_events, unpacked
 
     topic = file if file == "-" else Path(file).name
     with ExitStack() as stack:
@@ -69,8 +68,8 @@ def replay_command(
             events = _with_progress(events, topic, source)
         try:
             summary = replay(events, topic, out.write, reject)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
-            typer.echo(f"quota-ledger replay: {topic}: the gzip stream is damaged: {problem}", err=True)
+        except DamagedSource as problem:
+            typer.echo(f"quota-ledger replay: {problem}", err=True)
             raise typer.Exit(1) from None
         out.flush()
         seconds = time.monotonic() - started

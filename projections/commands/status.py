@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -83,7 +82,9 @@ def _boards_of_file(path: Path, cluster: str | None) -> dict[str, Board]:
 def _lines(path: Path) -> Iterator[bytes]:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+    from topics.sources import open_source
+
+    with open_source(path) as file:
         for line in file:
             if line.strip():
                 yield line

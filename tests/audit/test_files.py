@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -161,8 +162,12 @@ def test_any_flipped_byte_of_an_archive_is_found_and_located(archive: Path, tmp_
         if "to" in caught.value.place.split():
             first_frames = 4096
             assert place <= numbers[1] + first_frames, (place, caught.value.place)
-    done = run("audit", damaged, "-q")
-    assert done.code in (1, 2)
+    for place in (0, whole.index(b"\n"), len(whole) // 2):
+        damaged.write_bytes(whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :])
+        done = run("audit", damaged, "-q")
+        first, last = map(int, re.findall(r"bytes (\d+) to (\d+)", done.err)[0])
+        assert (done.code, done.out) == (1, "")
+        assert first <= place <= last
 
 
 @pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
@@ -173,6 +178,22 @@ def test_a_cut_archive_is_refused(archive: Path, tmp_path: Path, kept: float) ->
     done = run("audit", path, "-q")
     assert done.code == 1
     assert "cut" in done.err
+
+
+@pytest.mark.parametrize("what", ["events.jsonl", "decisions.jsonl"])
+def test_a_packed_file_that_is_damaged_or_cut_is_one_line(log: Path, tmp_path: Path, what: str) -> None:
+    packed = gzip.compress((log / what).read_bytes(), mtime=0)
+    files = {name: log / name for name in ("events.jsonl", "decisions.jsonl")}
+    files[what] = tmp_path / f"{what}.gz"
+    middle = len(packed) // 2
+    for damaged in (packed[:middle], packed[:middle] + b"damaged" + packed[middle + 7 :], packed[:-5] + b"12345"):
+        files[what].write_bytes(damaged)
+        done = run("audit", files["events.jsonl"], "--decisions", files["decisions.jsonl"], "-q")
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"quota-ledger: {files[what]}: the gzip stream is damaged: ")
+        assert done.code == 1
+    files[what].write_bytes(packed)
+    assert run("audit", files["events.jsonl"], "--decisions", files["decisions.jsonl"], "-q").code == 0
 
 
 def test_the_same_rules_change_nothing_and_other_rules_show_exactly_what_changes(log: Path) -> None:

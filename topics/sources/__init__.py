@@ -13,11 +13,12 @@ Gzip is recognised by its first bytes. `-` is standard input.
 
 from topics.sources.objects import ObjectReader
 from topics.sources.packing import BATCH_BYTES, BATCH_EVENTS
-from topics.sources.reader import SourceEvent, numbered_events, open_source, read_events, unpacked
+from topics.sources.reader import DamagedSource, SourceEvent, numbered_events, open_source, read_events, unpacked
 
 __all__ = [
     "BATCH_BYTES",
     "BATCH_EVENTS",
+    "DamagedSource",
     "ObjectReader",
     "SourceEvent",
     "numbered_events",

@@ -6,6 +6,7 @@ import gzip
 import io
 import re
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -162,5 +163,20 @@ def unpacked(file: BinaryIO) -> BinaryIO:
     """The same stream, read through gzip where its first bytes say so."""
     buffered = file if isinstance(file, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, file))
     if buffered.peek(2)[:2] == b"\x1f\x8b":
-        return io.BufferedReader(cast(io.RawIOBase, gzip.GzipFile(fileobj=buffered)), 1 << 20)
+        return io.BufferedReader(cast(io.RawIOBase, _Unpacked(fileobj=buffered)), 1 << 20)
     return buffered
+
+
+class DamagedSource(ValueError):
+    """The packed bytes of a source are not what was written, or not all of it."""
+
+
+class _Unpacked(gzip.GzipFile):
+    """Says in one way what `gzip` says in three."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        try:
+            return super().read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+            name = getattr(self.fileobj, "name", "the source")
+            raise DamagedSource(f"{name}: the gzip stream is damaged: {problem}") from None
