@@ -73,14 +73,21 @@ class Result(msgspec.Struct, rename="camel"):
     rejected: int = 0
     checkpoints: int = 0
     seconds: float = 0.0
+    newer_offset: int = 0
+    """Behind the last event of decisions that were written while the audit ran; 0: there are none."""
     differences: list[Difference] = []
 
 
 class Auditor:
-    """Audits one partition. `fold` is empty, or loaded from a checkpoint."""
+    """Audits one partition. `fold` is empty, or loaded from a checkpoint.
 
-    def __init__(self, fold: Fold, *, first_offset: int = 0, from_file: bool = False) -> None:
+    `stop` is set where a worker may go on writing meanwhile: decisions of events from this offset on are newer than the
+    audit. Where it is None the log is whole, and each of its decisions must have its event.
+    """
+
+    def __init__(self, fold: Fold, *, first_offset: int = 0, stop: int | None = None, from_file: bool = False) -> None:
         self.fold = fold
+        self._stop = stop
         self.result = Result(fold.topic, fold.partition, first_offset=first_offset, next_offset=first_offset)
         self._from_file = from_file
         self._before: Timestamp | None = None
@@ -145,22 +152,25 @@ class Auditor:
                 self._differ(decision.cluster, decision.seq, decision.value, found, offset)
 
     async def _meet_end(self, recorded: Recorded) -> None:
-        """Decisions of events that come after the audited ones are no difference; any others are."""
+        """Decisions that nobody asked for are a difference, unless they are newer than the audit."""
         async for value in recorded.rest():
             head = head_of(value)
             if head is None:
                 self._differ("", 0, None, value, self.result.next_offset)
                 return
-            if head.cluster in self._differing or head.cause.get("offset", 0) >= self.result.next_offset:
+            if head.cluster in self._differing:
                 continue
-            self._differ(head.cluster, head.seq, None, value, head.cause.get("offset", 0))
+            if self._stop is not None and head.offset >= self._stop:
+                self.result.newer_offset = max(self.result.newer_offset, head.offset + 1)
+                continue
+            self._differ(head.cluster, head.seq, None, value, head.offset)
 
     def _differ(self, cluster: str, seq: int, folded: bytes | None, recorded: bytes | None, offset: int) -> None:
         self._differing.add(cluster)
         theirs = head_of(recorded) if recorded is not None else None
         ours = head_of(folded) if folded is not None else None
         difference = Difference(
-            what=_what(folded, recorded, ours, theirs),
+            what=_what(folded, recorded, ours, theirs, self.result.next_offset),
             cluster=cluster,
             seq=seq,
             topic=self.fold.topic,
@@ -206,7 +216,9 @@ class Auditor:
         }
 
 
-def _what(folded: bytes | None, recorded: bytes | None, ours: Head | None, theirs: Head | None) -> str:
+def _what(
+    folded: bytes | None, recorded: bytes | None, ours: Head | None, theirs: Head | None, next_offset: int
+) -> str:
     """In one line what kind of difference it is: what an auditor asks first."""
     if recorded is None:
         return "the decision is missing: the log ends before it"
@@ -214,6 +226,8 @@ def _what(folded: bytes | None, recorded: bytes | None, ours: Head | None, their
         return "the record is no decision"
     if theirs.hash != hash_of(recorded):
         return "the record was changed after it was written: its hash is not that of its bytes"
+    if ours is None and theirs.offset >= next_offset:
+        return f"the event of this decision is missing: the events end before offset {next_offset}"
     if ours is None or folded is None:
         return "the record is a decision that the events do not give"
     if theirs.seq < ours.seq:

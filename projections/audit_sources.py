@@ -96,6 +96,7 @@ async def kafka_events(
     if start >= stop:
         return
     first = start == 0
+    reached = start
     async with aclosing(read_to_end(settings, topic, partition, start=start, stop=stop)) as lists:
         async for records in lists:
             if first and records[0].offset > 0:
@@ -104,7 +105,13 @@ async def kafka_events(
                     "Audit from the checkpoint with --from-checkpoint; an archive of that time has the rest"
                 )
             first = False
+            reached = records[-1].offset + 1
             yield records
+    if reached < stop:
+        raise AuditProblem(
+            f"{topic}/{partition} ends before offset {reached}, but was applied up to {stop}: events are gone. "
+            "An archive of that time has them"
+        )
 
 
 async def kafka_decisions(

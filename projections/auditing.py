@@ -34,6 +34,8 @@ from topics.recovery import Recovered, read_changelog
 from topics.settings import Settings
 from topics.topic import Topics
 
+APPLIED_SECONDS = 10.0
+
 Told = Callable[[int, int], None]
 """Partition, events so far."""
 
@@ -139,6 +141,7 @@ async def _compare(
     told: Told,
     *,
     from_file: bool | None = None,
+    stop: int | None = None,
     **more: Any,
 ) -> Report:
     is_file = job.events is not None if from_file is None else from_file
@@ -146,7 +149,7 @@ async def _compare(
         diff = RulesDiff(fold, job.rules, from_file=is_file)
         await diff.run(events, decisions, progress=lambda count: told(job.partition, count))
         return Report(diff.result, changes=diff.changes)
-    auditor = Auditor(fold, first_offset=first, from_file=is_file)
+    auditor = Auditor(fold, first_offset=first, stop=stop, from_file=is_file)
     result = await auditor.run(events, decisions, progress=lambda count: told(job.partition, count), **more)
     return Report(result, ends=ends_of(fold) if job.ends else [])
 
@@ -163,20 +166,38 @@ async def _run_kafka(job: Job, told: Told) -> Report:
         for ledger in checkpoint.ledgers().values():
             fold.restore(ledger)
         start, decisions_from = checkpoint.manifest.next_offset, checkpoint.manifest.decisions_from
-    events = sources.kafka_events(settings, topics.events.name, job.partition, start, changelog.next_offset)
-    decisions = sources.kafka_decisions(settings, topics.decisions.name, job.partition, decisions_from)
+    stop = changelog.next_offset
+    meeting = None if job.from_checkpoint or job.diff else _Meeting(checkpoint)
+    async with (
+        aclosing(sources.kafka_events(settings, topics.events.name, job.partition, start, stop)) as events,
+        aclosing(sources.kafka_decisions(settings, topics.decisions.name, job.partition, decisions_from)) as decisions,
+    ):
+        met: Any = events
+        if meeting is not None and checkpoint is not None and start < checkpoint.manifest.next_offset:
+            met = _split_at(events, checkpoint.manifest.next_offset)
+        report = await _compare(job, fold, start, met, decisions, told, stop=stop, after=meeting)
     if job.diff:
-        return await _compare(job, fold, start, events, decisions, told)
-    meeting = None if job.from_checkpoint else _Meeting(checkpoint)
-    if meeting is not None and checkpoint is not None and start < checkpoint.manifest.next_offset:
-        events = _split_at(events, checkpoint.manifest.next_offset)
-    report = await _compare(job, fold, start, events, decisions, told, after=meeting)
+        return report
+    if report.result.newer_offset:
+        await _expect_applied(settings, topics, job.partition, report.result.newer_offset)
     if meeting is not None:
         report.result.checkpoints = meeting.met
         report.result.differences = [*report.result.differences, *meeting.differences]
     if not report.result.differences:
         report.result.differences = _meet_rows(fold, changelog, job.partition)
     return report
+
+
+async def _expect_applied(settings: Settings, topics: Topics, partition: int, offset: int) -> None:
+    """Decisions of newer events came with the offset that applies them; the end of a transaction takes a moment."""
+    deadline = time.monotonic() + APPLIED_SECONDS
+    while (applied := (await read_changelog(settings, topics, partition)).next_offset) < offset:
+        if time.monotonic() > deadline:
+            raise AuditProblem(
+                f"{topics.decisions.name}/{partition} has decisions of events up to offset {offset - 1}, but "
+                f"{topics.quota.name}/{partition} says that events were applied up to {applied} only: it was cut"
+            )
+        await asyncio.sleep(0.5)
 
 
 async def _split_at(events: Any, offset: int) -> Any:
@@ -333,7 +354,7 @@ async def _export_partition(writer: ArchiveWriter, job: Job, report: Report, top
 
 def _belongs(value: bytes, result: Result) -> bool:
     head = head_of(value)
-    return head is None or result.first_offset <= head.cause.get("offset", 0) < result.next_offset
+    return head is None or result.first_offset <= head.offset < result.next_offset
 
 
 def _version() -> str:

@@ -101,7 +101,7 @@ class RulesDiff:
                     return found
                 self._index = 0
             head = head_of(self._values[self._index])
-            if head is not None and head.cause.get("offset", 0) > offset:
+            if head is not None and head.offset > offset:
                 return found
             found.append(self._values[self._index])
             self._index += 1

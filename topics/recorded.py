@@ -24,6 +24,12 @@ class Head(msgspec.Struct, rename="camel"):
     cohort: str = ""
     preemptor: dict[str, Any] = {}
 
+    @property
+    def offset(self) -> int:
+        """Of the event that is its cause; 0 where it names none."""
+        found = self.cause.get("offset")
+        return found if isinstance(found, int) else 0
+
 
 _decode_head = msgspec.json.Decoder(Head).decode
 

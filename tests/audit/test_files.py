@@ -115,6 +115,22 @@ def test_every_change_of_the_decisions_is_found_and_named(
     assert "cause: events.jsonl/0 offset" in done.out
 
 
+def test_decisions_whose_events_were_cut_off_are_found(log: Path, tmp_path: Path) -> None:
+    events = (log / "events.jsonl").read_bytes().splitlines(keepends=True)
+    kept = len(events) // 2
+    (tmp_path / "events.jsonl").write_bytes(b"".join(events[:kept]))
+    done = audit(tmp_path, decisions_of(log), tmp_path)
+    assert done.code == 1
+    assert f"the event of this decision is missing: the events end before offset {kept}" in done.out, done.out
+
+
+def test_a_record_whose_cause_is_nonsense_is_a_difference(log: Path, tmp_path: Path) -> None:
+    foreign = b'{"type":"Admitted","seq":9999,"cluster":"c1","cause":{"offset":"one"}}'
+    done = audit(log, [*decisions_of(log), foreign], tmp_path)
+    assert (done.code, done.err) == (1, "")
+    assert "9999" in done.out
+
+
 def test_a_difference_in_one_cluster_leaves_the_others_audited(log: Path, tmp_path: Path) -> None:
     values = decisions_of(log)
     at = next(number for number, value in enumerate(values) if b'"cluster":"c1"' in value)

@@ -15,8 +15,9 @@ from tests.streaming.log import write_events
 from tests.streaming.test_checkpoints import opened, worlds, write
 from topics.admin import ensure_topics
 from topics.checkpoints import MANIFEST_KEY, newest_checkpoint
-from topics.codec import encode_row_key
+from topics.codec import APPLIED_KEY, encode_applied, encode_row_key
 from topics.reader import read_to_end
+from topics.recovery import read_changelog
 from topics.settings import Settings
 from topics.topic import Topics
 
@@ -97,3 +98,20 @@ def test_a_forged_decision_a_forged_state_and_a_forged_row_are_found(embedded_lo
     found = audit(log)
     assert found.returncode == 1
     assert "eu-1" in found.stderr + found.stdout
+
+
+@pytest.mark.parametrize(
+    ("moved", "words"),
+    [(+1, "events are gone"), (-1, "decisions of events up to offset")],
+    ids=["events-cut", "table-cut"],
+)
+def test_a_topic_that_ends_before_the_others_is_told(embedded_log: Settings, moved: int, words: str) -> None:
+    log, topics = embedded_log, Topics.of(embedded_log)
+    number = 0
+    applied = asyncio.run(read_changelog(log, topics, number)).next_offset
+    asyncio.run(write(log, topics.quota.name, APPLIED_KEY, encode_applied(applied + moved), number))
+    found = audit(log)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert words in found.stderr
+    assert f"applied up to {applied + moved}" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
