@@ -15,6 +15,7 @@ from projections.archive import CHECKPOINT, DECISIONS, EVENTS, MAGIC, ArchivedEv
 from projections.audit import Line
 from topics.reader import Record, read_to_end
 from topics.recorded import head_of
+from topics.recovery import EventsMissing, applied_events
 from topics.settings import Settings
 from topics.sources import numbered_events, open_source, unpacked
 
@@ -93,25 +94,24 @@ def archived_ledgers(path: Path, partition: int) -> tuple[int, list[Ledger]]:
 async def kafka_events(
     settings: Settings, topic: str, partition: int, start: int, stop: int
 ) -> AsyncGenerator[list[Record], None]:
-    if start >= stop:
-        return
-    first = start == 0
-    reached = start
-    async with aclosing(read_to_end(settings, topic, partition, start=start, stop=stop)) as lists:
-        async for records in lists:
-            if first and records[0].offset > 0:
-                raise AuditProblem(
-                    f"{topic}/{partition} begins at offset {records[0].offset}: what was before is gone. "
-                    "Audit from the checkpoint with --from-checkpoint; an archive of that time has the rest"
-                )
-            first = False
-            reached = records[-1].offset + 1
-            yield records
-    if reached < stop:
-        raise AuditProblem(
-            f"{topic}/{partition} ends before offset {reached}, but was applied up to {stop}: events are gone. "
-            "An archive of that time has them"
+    try:
+        async with aclosing(applied_events(settings, topic, partition, start, stop)) as lists:
+            async for records in lists:
+                yield records
+    except EventsMissing as missing:
+        raise AuditProblem(_missing_words(missing, f"{topic}/{partition}", stop)) from None
+
+
+def _missing_words(missing: EventsMissing, place: str, stop: int) -> str:
+    if missing.begins:
+        return (
+            f"{place} begins at offset {missing.begins}: what was before is gone. "
+            "Audit from the checkpoint with --from-checkpoint; an archive of that time has the rest"
         )
+    return (
+        f"{place} ends before offset {missing.ends}, but was applied up to {stop}: events are gone. "
+        "An archive of that time has them"
+    )
 
 
 async def kafka_decisions(

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +45,15 @@ SLICE_SECONDS = 0.005
 
 class LogMismatch(RuntimeError):
     """The fold of `quota.events` and what was written from it before are not the same."""
+
+
+class EventsMissing(LogMismatch):
+    """Events that were applied are gone: those before `begins` (0: none), or those from `ends` on."""
+
+    def __init__(self, message: str, *, begins: int = 0, ends: int = 0) -> None:
+        super().__init__(message)
+        self.begins = begins
+        self.ends = ends
 
 
 @dataclass
@@ -76,13 +86,15 @@ async def recover(fold: Any, settings: Settings, topics: Topics, partition: int)
             keep_what_lives()
     tail = _Tail(fold, settings, topics, partition, recovered)
     turn = time.monotonic()
-    async for records in _applied_events(settings, topics, partition, start, recovered.next_offset):
-        for record in records:
-            await tail.fold(record)
-            if time.monotonic() - turn > SLICE_SECONDS:
-                await asyncio.sleep(0)
-                turn = time.monotonic()
-        _drain(fold, rows)
+    name = topics.events.name
+    async with aclosing(applied_events(settings, name, partition, start, recovered.next_offset)) as lists:
+        async for records in lists:
+            for record in records:
+                await tail.fold(record)
+                if time.monotonic() - turn > SLICE_SECONDS:
+                    await asyncio.sleep(0)
+                    turn = time.monotonic()
+            _drain(fold, rows)
     await tail.meet_end()
     tail.meet_rows(rows)
     return recovered
@@ -137,29 +149,35 @@ def _load(fold: Any, checkpoint: Checkpoint, recovered: Recovered, topics: Topic
     return manifest.next_offset
 
 
-async def _applied_events(
-    settings: Settings, topics: Topics, partition: int, start: int, next_offset: int
-) -> AsyncIterator[list[Record]]:
-    if next_offset == start:
+async def applied_events(
+    settings: Settings, name: str, partition: int, start: int, next_offset: int
+) -> AsyncGenerator[list[Record], None]:
+    """The events from `start` to the applied offset, in lists. EventsMissing says which of them are gone."""
+    if next_offset <= start:
         return
-    name = topics.events.name
     first = True
     reached = start
-    async for records in read_to_end(settings, name, partition, start=start, stop=next_offset):
-        if first and start == 0 and records[0].offset > 0:
-            raise LogMismatch(
-                f"{name}/{partition} begins at offset {records[0].offset}: the state cannot be folded from the start. "
-                f"The topic must keep its records for ever (retention.ms=-1)"
-            )
-        first = False
-        reached = records[-1].offset + 1
-        yield records
+    async with aclosing(read_to_end(settings, name, partition, start=start, stop=next_offset)) as lists:
+        async for records in lists:
+            begins = records[0].offset
+            if first and start == 0 and begins > 0:
+                raise EventsMissing(
+                    f"{name}/{partition} begins at offset {begins}: the state cannot be folded from the start. "
+                    f"The topic must keep its records for ever (retention.ms=-1)",
+                    begins=begins,
+                )
+            first = False
+            reached = records[-1].offset + 1
+            yield records
     if first:
-        raise LogMismatch(
-            f"{name}/{partition} has no records from {start} to {next_offset}, but that is how far it was applied"
+        raise EventsMissing(
+            f"{name}/{partition} has no records from {start} to {next_offset}, but that is how far it was applied",
+            ends=reached,
         )
     if reached < next_offset:
-        raise LogMismatch(f"{name}/{partition} ends at offset {reached}, but was applied up to {next_offset}")
+        raise EventsMissing(
+            f"{name}/{partition} ends at offset {reached}, but was applied up to {next_offset}", ends=reached
+        )
 
 
 class _Tail:
